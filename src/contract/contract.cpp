@@ -79,6 +79,14 @@ Result<std::vector<int64_t>> TensorSpec::extents(const Shape& dims) const {
   return list;
 }
 
+std::string_view TensorSpec::uncommon_memory() const {
+  if (optional) return "optional";
+  if (!strides.empty()) return "strided";
+  if (info(dtype).bits < 8) return "of 4-bit elements";
+  if (!buffer.empty()) return "a part of a buffer";
+  return pointers ? "behind an array of pointers" : "";
+}
+
 Result<Layout> TensorSpec::layout(const Shape& dims) const {
   Result<std::vector<int64_t>> lengths = extents(dims);
   if (!lengths) return lengths.error();
@@ -168,6 +176,59 @@ std::vector<std::string> Contract::names() const {
   return list;
 }
 
+namespace {
+
+// Two parts of an allocation that have a byte in common.
+struct Overlap {
+  const TensorSpec *first = nullptr, *second = nullptr;
+  int64_t byte = 0;
+};
+// Looked for in allocations of at most so many bytes: expressions that overlap do so at small shapes, too.
+constexpr int64_t kMostCompared = 1 << 20;
+
+std::optional<Overlap> overlap_of(const std::vector<BufferPart>& parts) {
+  int64_t bytes = 0;
+  for (const BufferPart& part : parts) bytes = std::max(bytes, part.at + part.layout.bytes);
+  if (bytes > kMostCompared) return std::nullopt;
+  std::vector<const TensorSpec*> owner(static_cast<std::size_t>(bytes), nullptr);
+  for (const BufferPart& part : parts) {
+    const std::vector<bool> taken = part.layout.element_bytes();
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      const TensorSpec*& who = owner[static_cast<std::size_t>(part.at) + i];
+      if (taken[i] && who) return Overlap{who, part.spec, part.at + static_cast<int64_t>(i)};
+      if (taken[i]) who = part.spec;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> Contract::buffers() const {
+  std::vector<std::string> list;
+  for (const TensorSpec& spec : tensors)
+    if (!spec.buffer.empty() && std::ranges::find(list, spec.buffer) == list.end())
+      list.push_back(spec.buffer);
+  return list;
+}
+
+Result<std::vector<BufferPart>> Contract::parts_of(std::string_view buffer, const Shape& shape) const {
+  std::vector<BufferPart> parts;
+  for (const TensorSpec& spec : tensors) {
+    if (spec.buffer != buffer) continue;
+    Result<Layout> layout = spec.layout(shape);
+    if (!layout) return layout.error();
+    const Result<int64_t> at = spec.offset.eval(shape);
+    if (!at) return Error{fmt::format("the tensor `{}`: {}", spec.name, at.error().message)};
+    const int item = info(spec.dtype).bytes;
+    if (*at < 0 || *at % item != 0 || *at > kMostElements)
+      return Error{fmt::format("the tensor `{}` cannot begin at byte {} = {} of `{}`: its elements have {} bytes",
+                               spec.name, spec.offset.written(), *at, buffer, item)};
+    parts.push_back({&spec, std::move(*layout), *at});
+  }
+  return parts;
+}
+
 Error Contract::error_at(Place place, std::string message) const {
   Error error{std::move(message), path, place.line, place.column};
   if (text) error.source_line = line_of(*text, place.line);
@@ -207,6 +268,14 @@ Result<void> Contract::check_shape(const Shape& shape) const {
   for (const TensorSpec& spec : tensors) {
     const Result<Layout> layout = spec.layout(shape);
     if (!layout) return error_at(spec.place, layout.error().message);
+  }
+  for (const std::string& buffer : buffers()) {
+    const Result<std::vector<BufferPart>> parts = parts_of(buffer, shape);
+    if (!parts) return Error{parts.error().message, path};
+    if (const std::optional<Overlap> overlap = overlap_of(*parts))
+      return error_at(overlap->second->place,
+                      fmt::format("`{}` and `{}` share byte {} of `{}` at {}", overlap->first->name,
+                                  overlap->second->name, overlap->byte, buffer, to_string(shape)));
   }
   return {};
 }

@@ -152,7 +152,7 @@ void Reader::read_tensor(const TomlEntry& entry) {
   TensorSpec tensor;
   tensor.name = entry.key;
   tensor.place = entry.place;
-  tensor.dtype = dtype(need(table, "dtype", where), "dtype");
+  const bool is_complex = element_type(need(table, "dtype", where), tensor.dtype);
   if (const TomlValue* shape = need(table, "shape", where)) {
     tensor.shape = int_exprs(*shape, "shape");
     if (tensor.shape.size() > 16) fail(shape->place, "a tensor can have at most 16 dimensions");
@@ -163,7 +163,10 @@ void Reader::read_tensor(const TomlEntry& entry) {
   tensor.align = integer(table.find("align"), 256, "align");
   if (tensor.align < 1 || (tensor.align & (tensor.align - 1)) != 0)
     fail(table.find("align")->place, "`align` must be a power of two");
+  if (!failed_ && is_complex) make_complex(tensor);
   read_optional(table.find("optional"), tensor);
+  read_buffer(table, tensor);
+  read_pointers(table, tensor);
   contract_.tensors.push_back(std::move(tensor));
 }
 
@@ -293,7 +296,7 @@ void Reader::read_scalar(const TomlEntry& entry) {
   ScalarSpec scalar;
   scalar.name = entry.key;
   scalar.place = entry.place;
-  scalar.dtype = dtype(need(table, "dtype", where), "dtype");
+  if (element_type(need(table, "dtype", where), scalar.dtype)) return read_complex_scalar(entry, scalar.dtype);
   const TomlValue* one = table.find("value");
   const TomlValue* list = table.find("values");
   const TomlValue* range = table.find("range");

@@ -365,16 +365,25 @@ class Finder {
   std::vector<Companion> found_;
 };
 
-// Other legal values of a scalar, a few.
+// Other legal values of a seed. Of a range, those that differ in one bit, wherever a kernel may cut or fold a seed: at
+// its ends, between bytes, words and halves, where the significand of a float ends. Neighbours differ in other ways, too.
 std::vector<int64_t> other_values(const contract::ScalarSpec& spec, int64_t value) {
   constexpr std::size_t kMostSeeds = 3;
+  constexpr int kBits[] = {0, 7, 8, 15, 16, 23, 24, 30, 31, 32, 33, 47, 48, 52, 61};
   std::vector<int64_t> others;
   for (const double other : spec.values)
     if (static_cast<int64_t>(other) != value && others.size() < kMostSeeds)
       others.push_back(static_cast<int64_t>(other));
   if (!spec.is_range()) return others;
-  if (static_cast<double>(value) + 1 <= spec.high) others.push_back(value + 1);
-  if (static_cast<double>(value) - 1 >= spec.low) others.push_back(value - 1);
+  const auto add = [&](int64_t other) {
+    const auto number = static_cast<double>(other);
+    if (number >= spec.low && number <= spec.high && other != value &&
+        std::ranges::find(others, other) == others.end())
+      others.push_back(other);
+  };
+  add(value + 1);
+  add(value - 1);
+  for (const int bit : kBits) add(value ^ int64_t{1} << bit);
   return others;
 }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "reference/expr.h"
+#include "contract/expr.h"
 
 namespace assay::reference {
 namespace {

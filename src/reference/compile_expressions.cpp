@@ -1,4 +1,5 @@
 // Expressions: what stands on the right.
+#include "contract/complex.h"
 #include "reference/arithmetic.h"
 #include "reference/choices.h"
 #include "reference/compiler.h"
@@ -305,8 +306,10 @@ int Compiler::power(Scope& scope, int base, int exponent, Place place) {
 
 int Compiler::conditional(Scope& scope, const Expr& expr, Context context) {
   const int condition = to_bool(scope, expression(scope, *expr.children[0], context));
-  int yes = expression(scope, *expr.children[1], {context.index, true});
-  int no = expression(scope, *expr.children[2], {context.index, true});
+  // The parts of a complex number have the same ranges.
+  const bool guarded = expr.name != contract::kPartChoice || context.guarded;
+  int yes = expression(scope, *expr.children[1], {context.index, guarded});
+  int no = expression(scope, *expr.children[2], {context.index, guarded});
   if (condition < 0 || yes < 0 || no < 0) return -1;
   const Type type = unify(scope, yes, no);
   return add(scope, Op::If, type, expr.place, condition, yes, no);

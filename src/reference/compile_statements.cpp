@@ -1,6 +1,6 @@
 // Reductions and assignments.
 #include "reference/compiler.h"
-#include "reference/expr.h"
+#include "contract/expr.h"
 
 namespace assay::reference {
 namespace {

@@ -216,7 +216,10 @@ class FloatDrawing {
     far_below_ = max_ < kWideRange ? kBelowOfNarrow : kFarBelow;
   }
 
-  void begin_row(int64_t) { peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0; }
+  void begin_row(int64_t) {
+    peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0;
+    if (family_ == Family::Ties) ties_ = random_.between(-1, 1);
+  }
 
   double value(int64_t r, int64_t c) {
     const auto at = static_cast<uint64_t>(r * grid_.columns + c);
@@ -248,7 +251,7 @@ class FloatDrawing {
       case Family::Zeros:
         return 0;
       case Family::Ties:
-        return static_cast<double>(random_.between(-kMostTie, kMostTie));
+        return tie(c);
       case Family::SmallIntegers:
         return static_cast<double>(random_.between(-kMostSmallInteger, kMostSmallInteger));
       case Family::IndexCoded: {
@@ -268,6 +271,15 @@ class FloatDrawing {
       default:
         return natural(c);
     }
+  }
+
+  // Both zeros are there: they are equal, whatever their bits. In some rows they are the largest, in some the smallest.
+  // No row begins with -0, so that no sum is.
+  double tie(int64_t c) {
+    const auto value = static_cast<double>(random_.between(-kMostTie, kMostTie));
+    const bool may_be_negative = kind() != ValuesKind::RealRange || spec_.values.low < 0;
+    if (value == 0) return c > 0 && may_be_negative && random_.chance(0.5) ? -0.0 : 0.0;
+    return ties_ == 0 ? value : std::copysign(value, static_cast<double>(ties_));
   }
 
   double cancelling(int64_t c) {
@@ -376,6 +388,7 @@ class FloatDrawing {
   double constant_ = 1, last_ = 0, max_ = 0, below_ = 1, far_below_ = 1;
   int precision_ = 8;
   int64_t peak_ = 0;
+  int64_t ties_ = 0;  // the sign of this row's numbers beside 0; 0: both
 };
 
 // ---- integers ---------------------------------------------------------------------------------
@@ -544,8 +557,8 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Natural,    SameSign, Negative,   NonzeroMean, LargeMean,  Peaked, Outliers, SmallIntegers,
               Cancelling, Constant, IndexCoded, HeavyTail,   SmallScale, Ties,   Zeros,    Ramp};
     case ValuesKind::Gradients:
-      return {Natural,    SameSign,  Negative, SmallScale, Outliers,  SmallIntegers,
-              Cancelling, HeavyTail, Constant, Zeros,      IndexCoded};
+      return {Natural,    SameSign,  Negative, SmallScale, Outliers,   SmallIntegers,
+              Cancelling, HeavyTail, Constant, Zeros,      IndexCoded, Subnormal};
     case ValuesKind::Weights:
       return {Natural,       SameSign, Negative, NonzeroMean, Outliers,
               SmallIntegers, Constant, Zeros,    IndexCoded,  SmallScale};
