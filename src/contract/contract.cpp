@@ -23,7 +23,8 @@ constexpr int64_t kMostElements = int64_t{1} << 48;  // of a tensor
 
 constexpr std::string_view kValuesNames[] = {
     "real",  "real",   "activations", "gradients", "weights",  "positive", "probabilities",
-    "index", "tokens", "mask",        "offsets",   "integers", "generated"};
+    "index", "tokens", "mask",        "offsets",   "integers", "generated",
+    "distinct", "slots"};
 
 // Levenshtein, with a swap of neighbours as one step.
 std::size_t distance(std::string_view a, std::string_view b) {

@@ -82,6 +82,8 @@ enum class ValuesKind : uint8_t {
   Offsets,    // "offsets(N)"
   Integers,   // "integers(a, b)"
   Generated,  // "generated": what the generator of [inputs] makes, and nothing else
+  Distinct,   // "distinct(N)": indices, no two of them equal
+  Slots,      // "slots(N)": the same, and -1 for none, any number of times
 };
 std::string_view to_string(ValuesKind kind);
 

@@ -124,6 +124,11 @@ std::vector<int64_t> taken_from(const std::vector<int64_t>& extents, int axis,
   return from;
 }
 
+// Whether no two elements may be equal.
+bool are_distinct(const TensorSpec& spec) {
+  return spec.values.kind == ValuesKind::Distinct || spec.values.kind == ValuesKind::Slots;
+}
+
 // Whether a factor keeps the values legal.
 bool stays_legal(const TensorSpec& spec, const Tensor& tensor, double factor) {
   switch (spec.values.kind) {
@@ -299,7 +304,8 @@ class Finder {
   bool can_take(const Dim& dim) const {
     return std::all_of(contract_.tensors.begin(), contract_.tensors.end(), [&](const TensorSpec& spec) {
       if (!spec.is_input()) return true;
-      if (spec.values.kind == ValuesKind::Offsets && *axis_of(spec, dim.name) >= 0) return false;
+      if ((spec.values.kind == ValuesKind::Offsets || are_distinct(spec)) && *axis_of(spec, dim.name) >= 0)
+        return false;
       return !uses(spec.values.a, dim.name) && !uses(spec.values.b, dim.name);
     });
   }

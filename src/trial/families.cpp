@@ -64,6 +64,7 @@ constexpr int64_t kTopPart =
     16;  // one of so many parts of the range; pinned by IntegerValues.NearTopMakesTheLargestSums
 constexpr int64_t kRoomForEnds = 16;  // elements from which both ends of the range are always there
 constexpr double kEmptyShare = 0.6;   // of the segments, where many are empty
+constexpr double kMissingShare = 0.1;  // of the slots that are -1
 
 constexpr uint64_t kNormalsStream = 77;  // of random numbers, beside those that are drawn one by one
 
@@ -459,6 +460,21 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
   }
 }
 
+// Different indices below n: scattered, in order from anywhere, or the last ones; -1 for those that are left, and for
+// some where it is legal.
+void draw_distinct(Tensor& tensor, Family family, Random& random, int64_t n, bool may_miss) {
+  const int64_t stride = stride_for(std::max<int64_t>(n, 1), random), start = n > 0 ? random.between(0, n - 1) : 0;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    int64_t x = i;
+    if (family == Family::Extremes)
+      x = n - 1 - i;
+    else if (n > 0)
+      x = ((family == Family::Permuted ? multiply_mod(i % n, stride, n) : i) + start) % n;
+    const bool missing = i >= n || family == Family::AllZeros || (may_miss && random.chance(kMissingShare));
+    tensor.store_int(i, missing && may_miss ? -1 : x);
+  }
+}
+
 Result<void> draw_offsets(const TensorSpec& spec, Tensor& tensor, Family family, Random& random,
                           int64_t total) {
   const int64_t count = tensor.count();
@@ -494,6 +510,16 @@ Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& 
   Random random(seed);
   const contract::Values& values = spec.values;
   switch (values.kind) {
+    case ValuesKind::Distinct:
+    case ValuesKind::Slots: {
+      const auto n = values.a.eval(shape);
+      if (!n) return n.error();
+      if (values.kind == ValuesKind::Distinct && tensor.count() > *n)
+        return Error{fmt::format("tensor {}: there are no {} different indices below {}", spec.name,
+                                 tensor.count(), *n)};
+      draw_distinct(tensor, family, random, *n, values.kind == ValuesKind::Slots);
+      return {};
+    }
     case ValuesKind::Index:
     case ValuesKind::Tokens:
     case ValuesKind::Offsets: {
@@ -572,6 +598,10 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Zipf, OneValue, FewValues, Uniform, Permuted, Extremes};
     case ValuesKind::Index:
       return {Uniform, Permuted, FewValues, OneValue, Extremes, Zipf};
+    case ValuesKind::Distinct:
+      return {Permuted, Natural, Extremes};
+    case ValuesKind::Slots:
+      return {Permuted, Natural, Extremes, AllZeros};
     case ValuesKind::Mask:
       return {Uniform, AllOnes, AllZeros};
     case ValuesKind::Offsets:
