@@ -83,8 +83,7 @@ class Splitter {
     chosen->kind = ExprKind::If;
     chosen->name = kPartChoice;
     chosen->place = place;
-    chosen->children.push_back(
-        binary("==", name_of(std::string(kPart), place), integer(0, place)));
+    chosen->children.push_back(binary("==", name_of(std::string(kPart), place), integer(0, place)));
     chosen->children.push_back(std::move(body.re));
     chosen->children.push_back(std::move(body.im));
     statement.body = std::move(chosen);
@@ -161,17 +160,17 @@ class Splitter {
     const bool ours = std::ranges::find(kOfComplex, expr.name) != kOfComplex.end();
     const std::size_t wanted = expr.name == "complex" ? 2 : 1;
     if (ours && arguments.size() != wanted)
-      fail(expr.place, fmt::format("`{}` takes {}, not {}", expr.name,
-                                   wanted == 2 ? "2 arguments, the real and the imaginary part" : "1 argument",
-                                   arguments.size()));
+      fail(expr.place,
+           fmt::format("`{}` takes {}, not {}", expr.name,
+                       wanted == 2 ? "2 arguments, the real and the imaginary part" : "1 argument",
+                       arguments.size()));
     if (failed_) return {clone(expr), nullptr};
     if (expr.name == "complex") {
       if (any) fail(expr.place, "the parts of complex(a, b) are real numbers");
       return {std::move(arguments[0].re), std::move(arguments[1].re)};
     }
     if (expr.name == "re") return {std::move(arguments[0].re), nullptr};
-    if (expr.name == "im")
-      return {any ? std::move(arguments[0].im) : integer(0, expr.place), nullptr};
+    if (expr.name == "im") return {any ? std::move(arguments[0].im) : integer(0, expr.place), nullptr};
     if (expr.name == "conj")
       return {std::move(arguments[0].re), any ? minus(std::move(arguments[0].im)) : nullptr};
     if (!any) {
@@ -189,8 +188,8 @@ class Splitter {
       return {binary("*", clone(*size), call("cos", std::move(turn))),
               binary("*", std::move(size), call("sin", std::move(z.im)))};
     }
-    fail(expr.place, fmt::format("`{}` does not take a complex number; re, im, conj, abs, exp and isnan do",
-                                 expr.name));
+    fail(expr.place,
+         fmt::format("`{}` does not take a complex number; re, im, conj, abs, exp and isnan do", expr.name));
     return {clone(expr), nullptr};
   }
 
@@ -282,9 +281,9 @@ class Splitter {
   Parts compared(const Expr& expr, Parts a, Parts b) {
     for (Parts* one : {&a, &b})
       if (!one->im) one->im = integer(0, expr.place);
-    ExprPtr both = at(expr, expr.name == "==" ? "and" : "or",
-                      at(expr, expr.name, std::move(a.re), std::move(b.re)),
-                      at(expr, expr.name, std::move(a.im), std::move(b.im)));
+    ExprPtr both =
+        at(expr, expr.name == "==" ? "and" : "or", at(expr, expr.name, std::move(a.re), std::move(b.re)),
+           at(expr, expr.name, std::move(a.im), std::move(b.im)));
     return {std::move(both), nullptr};
   }
 
@@ -312,11 +311,12 @@ class Splitter {
     if (copy->children.size() > 1) copy->children[1] = real(std::move(copy->children[1]), "a condition");
     Parts body = parts(*expr.children[0]);
     if (body.im && expr.name != "sum" && expr.name != "mean") {
-      fail(expr.place, expr.name == "prod"
-                           ? "`prod` is for real numbers"
-                           : fmt::format("`{}` has no meaning for complex numbers, which have no order; compare "
-                                         "abs(...), re(...) or im(...)",
-                                         expr.name));
+      fail(expr.place,
+           expr.name == "prod"
+               ? "`prod` is for real numbers"
+               : fmt::format("`{}` has no meaning for complex numbers, which have no order; compare "
+                             "abs(...), re(...) or im(...)",
+                             expr.name));
       return {std::move(copy), nullptr};
     }
     const auto made = [&](ExprPtr part) {
@@ -336,7 +336,8 @@ class Splitter {
 };
 
 bool calls_ours(const Expr& expr) {
-  if (expr.kind == ExprKind::Call && std::ranges::find(kOfComplex, expr.name) != kOfComplex.end()) return true;
+  if (expr.kind == ExprKind::Call && std::ranges::find(kOfComplex, expr.name) != kOfComplex.end())
+    return true;
   return std::ranges::any_of(expr.children, [](const ExprPtr& child) { return calls_ours(*child); });
 }
 

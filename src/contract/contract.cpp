@@ -22,9 +22,8 @@ auto find_named(const List& list, std::string_view name) -> decltype(list.data()
 constexpr int64_t kMostElements = int64_t{1} << 48;  // of a tensor
 
 constexpr std::string_view kValuesNames[] = {
-    "real",  "real",   "activations", "gradients", "weights",  "positive", "probabilities",
-    "index", "tokens", "mask",        "offsets",   "integers", "generated",
-    "distinct", "slots"};
+    "real",   "real", "activations", "gradients", "weights",   "positive", "probabilities", "index",
+    "tokens", "mask", "offsets",     "integers",  "generated", "distinct", "slots"};
 
 // Levenshtein, with a swap of neighbours as one step.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -177,17 +176,8 @@ std::vector<std::string> Contract::names() const {
   return list;
 }
 
-namespace {
-
-// Two parts of an allocation that have a byte in common.
-struct Overlap {
-  const TensorSpec *first = nullptr, *second = nullptr;
-  int64_t byte = 0;
-};
-// Looked for in allocations of at most so many bytes: expressions that overlap do so at small shapes, too.
-constexpr int64_t kMostCompared = 1 << 20;
-
-std::optional<Overlap> overlap_of(const std::vector<BufferPart>& parts) {
+std::optional<BufferOverlap> overlap_of(const std::vector<BufferPart>& parts) {
+  constexpr int64_t kMostCompared = 1 << 20;  // bytes
   int64_t bytes = 0;
   for (const BufferPart& part : parts) bytes = std::max(bytes, part.at + part.layout.bytes);
   if (bytes > kMostCompared) return std::nullopt;
@@ -196,14 +186,12 @@ std::optional<Overlap> overlap_of(const std::vector<BufferPart>& parts) {
     const std::vector<bool> taken = part.layout.element_bytes();
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const TensorSpec*& who = owner[static_cast<std::size_t>(part.at) + i];
-      if (taken[i] && who) return Overlap{who, part.spec, part.at + static_cast<int64_t>(i)};
+      if (taken[i] && who) return BufferOverlap{who, part.spec, part.at + static_cast<int64_t>(i)};
       if (taken[i]) who = part.spec;
     }
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 std::vector<std::string> Contract::buffers() const {
   std::vector<std::string> list;
@@ -223,8 +211,9 @@ Result<std::vector<BufferPart>> Contract::parts_of(std::string_view buffer, cons
     if (!at) return Error{fmt::format("the tensor `{}`: {}", spec.name, at.error().message)};
     const int item = info(spec.dtype).bytes;
     if (*at < 0 || *at % item != 0 || *at > kMostElements)
-      return Error{fmt::format("the tensor `{}` cannot begin at byte {} = {} of `{}`: its elements have {} bytes",
-                               spec.name, spec.offset.written(), *at, buffer, item)};
+      return Error{
+          fmt::format("the tensor `{}` cannot begin at byte {} = {} of `{}`: its elements have {} bytes",
+                      spec.name, spec.offset.written(), *at, buffer, item)};
     parts.push_back({&spec, std::move(*layout), *at});
   }
   return parts;
@@ -273,7 +262,7 @@ Result<void> Contract::check_shape(const Shape& shape) const {
   for (const std::string& buffer : buffers()) {
     const Result<std::vector<BufferPart>> parts = parts_of(buffer, shape);
     if (!parts) return Error{parts.error().message, path};
-    if (const std::optional<Overlap> overlap = overlap_of(*parts))
+    if (const std::optional<BufferOverlap> overlap = overlap_of(*parts))
       return error_at(overlap->second->place,
                       fmt::format("`{}` and `{}` share byte {} of `{}` at {}", overlap->first->name,
                                   overlap->second->name, overlap->byte, buffer, to_string(shape)));

@@ -102,8 +102,8 @@ struct TensorSpec {
   Role role = Role::In;
   Values values;  // default: real for floats, integers over the dtype's range, mask for bool
   int64_t align = 256;
-  bool optional = false;  // the kernel may be given a null pointer instead
-  std::string may_alias;  // empty: none
+  bool optional = false;    // the kernel may be given a null pointer instead
+  std::string may_alias;    // empty: none
   bool is_complex = false;  // held as its parts: the last extent is 2 (complex.h)
   std::string buffer;       // the allocation that it is a part of; empty: one of its own
   IntExpr offset;           // in `buffer`, in bytes
@@ -128,6 +128,14 @@ struct BufferPart {
   Layout layout;
   int64_t at = 0;  // where it begins, in bytes
 };
+
+// Two parts of an allocation that have a byte in common. Looked for in small allocations only: expressions that overlap
+// do so at small shapes, too.
+struct BufferOverlap {
+  const TensorSpec *first = nullptr, *second = nullptr;
+  int64_t byte = 0;
+};
+std::optional<BufferOverlap> overlap_of(const std::vector<BufferPart>& parts);
 
 // A scalar argument as the kernel gets it: already rounded to its dtype.
 struct Scalar {

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", 
 
 // Functions that reserve no name: only a '(' makes them one. Names of dtypes that came later are others.
 constexpr std::array<std::string_view, 13> kAlsoCallable = {
-    "silu",       "relu",        "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left",
+    "silu",        "relu",   "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left",
     "shift_right", "random", "re",      "im",     "conj",    "complex"};
 bool is_also_callable(std::string_view word) {
   return std::ranges::find(kAlsoCallable, word) != kAlsoCallable.end() || dtype_named(word).has_value() ||

@@ -259,7 +259,9 @@ std::string tensor_table(const Guess& tensor, const std::string& first_dims, con
                                  tensor.known ? "" : kUnknownType) +
                      shape_line(tensor, first_dims, uses);
   if (tensor.pointers)
-    text += "pointers = true   # one to each slice along the first dimension, or the name of a tensor of offsets\n";
+    text +=
+        "pointers = true   # one to each slice along the first dimension, or the name of a tensor of "
+        "offsets\n";
   if (tensor.output) return text + "role  = \"out\"   # or \"inout\"\n";
   if (const auto rows = uses.indexes.find(tensor.argument);
       rows != uses.indexes.end() && !is_float(tensor.dtype))
@@ -292,7 +294,9 @@ std::string contract_for(const Signature& entry, std::string_view cuda_source, c
       scalars += fmt::format(
           "\n[scalars.{}]\ndtype = \"{}\"{}\nvalue = {}   # or values = [...], or range = [low, high]\n",
           arg.name, arg.type(), arg.known ? "" : kUnknownType,
-          arg.is_complex ? "[1.0, 0.0]" : arg.name.rfind("eps", 0) == 0 ? "1e-6" : "1.0");
+          arg.is_complex                  ? "[1.0, 0.0]"
+          : arg.name.rfind("eps", 0) == 0 ? "1e-6"
+                                          : "1.0");
   }
   const bool returns = entry.returns.find("int") != std::string::npos ||
                        entry.returns.find("cudaError_t") != std::string::npos;

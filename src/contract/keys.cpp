@@ -214,7 +214,8 @@ Json schema_of(const Key& key) {
       schema = {{"type", Json::array({"boolean", "string"})}};
       break;
     case NumberOrPair:
-      schema = {{"oneOf", Json::array({Json{{"type", Json::array({"number", "boolean"})}}, list_of(number)})}};
+      schema = {
+          {"oneOf", Json::array({Json{{"type", Json::array({"number", "boolean"})}}, list_of(number)})}};
       break;
   }
   if (!key.choices.empty()) schema = {{"enum", words_of(key.choices)}};

@@ -148,7 +148,8 @@ DType Reader::dtype(const TomlValue* value, std::string_view what) {
         return DType::f32;
       }
   const std::size_t chosen = choice(value, names, what, static_cast<std::size_t>(DType::f32));
-  return static_cast<DType>(chosen < std::size_t{kDTypeCount} ? chosen : static_cast<std::size_t>(DType::f32));
+  return static_cast<DType>(chosen < std::size_t{kDTypeCount} ? chosen
+                                                              : static_cast<std::size_t>(DType::f32));
 }
 
 IntExpr Reader::int_expr(const TomlValue& value, std::string_view what) {
@@ -239,6 +240,7 @@ void Reader::read_all(const TomlValue& root) {
     fail(contract_.tensors.back().place, "no tensor is an output; give one of them role = \"out\"");
   read_aliases(root);
   check_places(root);
+  check_buffers(root);
   if (!failed_) read_shapes(root);
   if (!failed_) read_only_listed(root);
   if (!failed_) read_kernel(root);

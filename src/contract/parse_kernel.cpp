@@ -162,7 +162,8 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
   for (const Dim& dim : contract_.dims) known.push_back(dim.name);
   for (const DerivedDim& dim : contract_.derived) known.push_back(dim.name);
   for (const TensorSpec& tensor : contract_.tensors) known.push_back(tensor.name);
-  for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
+  for (const ScalarSpec& scalar : contract_.scalars)
+    known.push_back(scalar.name.substr(0, scalar.name.find('.')));  // a complex one is known by its name
   const Names buffers = contract_.buffers();
   known.insert(known.end(), buffers.begin(), buffers.end());
   for (const TomlValue& item : value.array) {
@@ -191,7 +192,8 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
                                                        : fmt::format("; did you mean `{}`?", near)));
     }
     if (const TensorSpec* tensor = contract_.tensor(arg.name); tensor && !tensor->buffer.empty())
-      return fail(item.place, fmt::format("`{}` is a part of the buffer `{}`; pass that", arg.name, tensor->buffer));
+      return fail(item.place,
+                  fmt::format("`{}` is a part of the buffer `{}`; pass that", arg.name, tensor->buffer));
     kernel.args.push_back(std::move(arg));
   }
 }

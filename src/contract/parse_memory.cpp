@@ -1,6 +1,7 @@
 // Types and layouts that concern memory: complex numbers, parts of one allocation, arrays of pointers.
 #include "contract/complex.h"
 #include "contract/keys.h"
+#include "contract/legal_shape.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -35,11 +36,13 @@ void Reader::read_complex_scalar(const TomlEntry& entry, DType part) {
   const TomlValue& table = entry.value;
   const std::string where = fmt::format("[scalars.{}]", entry.key);
   if (part != DType::f32)
-    return fail(table.find("dtype")->place, "a scalar of type c128 cannot be passed; make it a tensor of one element");
+    return fail(table.find("dtype")->place,
+                "a scalar of type c128 cannot be passed; make it a tensor of one element");
   const TomlValue* value = table.find("value");
   const TomlValue* range = table.find("range");
   if (const TomlValue* values = table.find("values"))
-    return fail(values->place, "a complex scalar has `value = [re, im]`, or `range = [low, high]` for both parts");
+    return fail(values->place,
+                "a complex scalar has `value = [re, im]`, or `range = [low, high]` for both parts");
   if ((value != nullptr) == (range != nullptr))
     return fail(entry.place, where + " needs one of `value = [re, im]` and `range = [low, high]`");
   const TomlValue& given = value ? *value : *range;
@@ -71,10 +74,12 @@ void Reader::read_buffer(const TomlValue& table, TensorSpec& tensor) {
     return fail(offset->place, "`offset` is where a tensor begins in its `buffer`; name the buffer, too");
   if (!buffer) return;
   tensor.buffer = string(buffer, "buffer");
-  if (!failed_ && (!is_identifier(tensor.buffer) || tensor.buffer == "stream" || tensor.buffer == "workspace"))
-    return fail(buffer->place, fmt::format("`{}` cannot name a buffer: use letters, digits and `_`, and begin "
-                                           "with a letter",
-                                           tensor.buffer));
+  if (!failed_ &&
+      (!is_identifier(tensor.buffer) || tensor.buffer == "stream" || tensor.buffer == "workspace"))
+    return fail(buffer->place,
+                fmt::format("`{}` cannot name a buffer: use letters, digits and `_`, and begin "
+                            "with a letter",
+                            tensor.buffer));
   if (offset) tensor.offset = int_expr(*offset, "offset");
   for (const char* other : {"may_alias", "optional", "pointers"})
     if (const TomlValue* given = table.find(other); given && !failed_)
@@ -90,19 +95,21 @@ void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
     tensor.pointers = true;
     tensor.pointer_offsets = string(value, "pointers");
   } else {
-    return fail(value->place,
-                "`pointers` is true, for a pointer to each slice along the first dimension, or the name of a tensor "
-                "of offsets, for a pointer to each stretch of it");
+    return fail(
+        value->place,
+        "`pointers` is true, for a pointer to each slice along the first dimension, or the name of a tensor "
+        "of offsets, for a pointer to each stretch of it");
   }
   if (!tensor.pointers) return;
   if (tensor.shape.empty() || (tensor.is_complex && tensor.shape.size() == 1))
-    return fail(value->place, "`pointers` needs a first dimension: there is a pointer to each slice along it");
+    return fail(value->place,
+                "`pointers` needs a first dimension: there is a pointer to each slice along it");
   for (const char* other : {"strides", "may_alias", "optional"})
     if (const TomlValue* given = table.find(other); given && !failed_)
       return fail(given->place, fmt::format("`{}` is not for a tensor behind an array of pointers", other));
   if (info(tensor.dtype).bits < 8)
-    fail(value->place, fmt::format("`{}` is {}: two elements share a byte, which two tensors cannot", tensor.name,
-                                   info(tensor.dtype).name));
+    fail(value->place, fmt::format("`{}` is {}: two elements share a byte, which two tensors cannot",
+                                   tensor.name, info(tensor.dtype).name));
 }
 
 // What `pointers` and `buffer` name, when all tensors are known.
@@ -110,11 +117,11 @@ void Reader::check_places(const TomlValue& root) {
   if (failed_) return;
   for (const TensorSpec& tensor : contract_.tensors) {
     const TomlValue& table = *root.find("tensors")->find(tensor.name);
-    if (!tensor.buffer.empty() &&
-        (contract_.tensor(tensor.buffer) || contract_.scalar(tensor.buffer) || contract_.dim(tensor.buffer) ||
-         contract_.derived_dim(tensor.buffer)))
-      return fail(table.find("buffer")->place,
-                  fmt::format("the name `{}` is already taken; a buffer has a name of its own", tensor.buffer));
+    if (!tensor.buffer.empty() && (contract_.tensor(tensor.buffer) || contract_.scalar(tensor.buffer) ||
+                                   contract_.dim(tensor.buffer) || contract_.derived_dim(tensor.buffer)))
+      return fail(
+          table.find("buffer")->place,
+          fmt::format("the name `{}` is already taken; a buffer has a name of its own", tensor.buffer));
     if (tensor.pointer_offsets.empty()) continue;
     const Place place = table.find("pointers")->place;
     const TensorSpec* offsets = contract_.tensor(tensor.pointer_offsets);
@@ -129,9 +136,39 @@ void Reader::check_places(const TomlValue& root) {
                       offsets->values.kind == ValuesKind::Offsets && !offsets->optional &&
                       offsets->values.a.written() == tensor.shape[0].written();
     if (!fits)
-      return fail(place, fmt::format("`{0}` must be an input of one dimension with values = \"offsets({1})\": where "
-                                     "each of the tensors behind the pointers begins among the {1} of `{2}`",
-                                     offsets->name, tensor.shape[0].written(), tensor.name));
+      return fail(place,
+                  fmt::format("`{0}` must be an input of one dimension with values = \"offsets({1})\": where "
+                              "each of the tensors behind the pointers begins among the {1} of `{2}`",
+                              offsets->name, tensor.shape[0].written(), tensor.name));
+  }
+}
+
+// Parts of a buffer must not overlap. Expressions that do, do so at small shapes, too.
+void Reader::check_buffers(const TomlValue& root) {
+  if (failed_ || contract_.buffers().empty()) return;
+  constexpr int64_t kSteps = 3;
+  Shape small;
+  for (const Dim& dim : contract_.dims)
+    small[dim.name] = std::min(dim.highest(), dim.lowest() + kSteps * dim.multiple_of);
+  const std::optional<Shape> legal = legal_shape(contract_, small);
+  if (!legal) return;
+  for (const std::string& buffer : contract_.buffers()) {
+    const Result<std::vector<BufferPart>> parts = contract_.parts_of(buffer, *legal);
+    std::string wrong = parts ? "" : parts.error().message;
+    const TensorSpec* at = nullptr;
+    for (const TensorSpec& tensor : contract_.tensors)
+      if (tensor.buffer == buffer && (!at || wrong.find("`" + tensor.name + "`") != std::string::npos))
+        at = &tensor;
+    if (parts)
+      if (const std::optional<BufferOverlap> overlap = overlap_of(*parts)) {
+        at = overlap->second;
+        wrong = fmt::format("`{}` and `{}` share byte {} of `{}` at {}", overlap->first->name, at->name,
+                            overlap->byte, buffer, to_string(*legal));
+      }
+    if (wrong.empty()) continue;
+    const TomlValue& table = *root.find("tensors")->find(at->name);
+    const TomlValue* offset = table.find("offset");
+    return fail(offset ? offset->place : table.find("buffer")->place, wrong);
   }
 }
 
@@ -139,12 +176,12 @@ void Reader::check_places(const TomlValue& root) {
 void Reader::check_memory() {
   for (const TensorSpec& tensor : contract_.tensors) {
     const bool packed = info(tensor.dtype).bits < 8;
-    const std::string what = tensor.optional            ? "optional"
-                             : !tensor.strides.empty()  ? "strided"
-                             : packed                   ? std::string(info(tensor.dtype).name)
-                             : tensor.is_complex        ? std::string(type_name(tensor))
-                             : !tensor.buffer.empty()   ? "a part of a buffer"
-                             : tensor.pointers          ? "behind an array of pointers"
+    const std::string what = tensor.optional               ? "optional"
+                             : !tensor.strides.empty()     ? "strided"
+                             : packed                      ? std::string(info(tensor.dtype).name)
+                             : tensor.is_complex           ? std::string(type_name(tensor))
+                             : !tensor.buffer.empty()      ? "a part of a buffer"
+                             : tensor.pointers             ? "behind an array of pointers"
                              : tensor.dtype == DType::tf32 ? "tf32"
                                                            : "";
     if (what.empty()) continue;

@@ -179,8 +179,8 @@ void Reader::require_room(const TensorSpec& tensor) {
   for (const IntExpr& extent : tensor.shape)
     count += fmt::format("{}({})", count.empty() ? "" : " * ", extent.written());
   if (tensor.shape.size() == 1) count = tensor.shape[0].written();
-  Result<std::vector<DimRelation>> relations =
-      DimRelation::parse(fmt::format("{} <= {}", count.empty() ? "1" : count, tensor.values.a.written()), named_);
+  Result<std::vector<DimRelation>> relations = DimRelation::parse(
+      fmt::format("{} <= {}", count.empty() ? "1" : count, tensor.values.a.written()), named_);
   if (!relations) return fail(tensor.place, relations.error().message);
   for (DimRelation& relation : *relations) contract_.relations.push_back(std::move(relation));
 }
@@ -311,7 +311,8 @@ void Reader::read_scalar(const TomlEntry& entry) {
   ScalarSpec scalar;
   scalar.name = entry.key;
   scalar.place = entry.place;
-  if (element_type(need(table, "dtype", where), scalar.dtype)) return read_complex_scalar(entry, scalar.dtype);
+  if (element_type(need(table, "dtype", where), scalar.dtype))
+    return read_complex_scalar(entry, scalar.dtype);
   const TomlValue* one = table.find("value");
   const TomlValue* list = table.find("values");
   const TomlValue* range = table.find("range");

@@ -89,6 +89,7 @@ class Reader {
   void read_buffer(const TomlValue& table, TensorSpec& tensor);
   void read_pointers(const TomlValue& table, TensorSpec& tensor);
   void check_places(const TomlValue& root);
+  void check_buffers(const TomlValue& root);
   void require_room(const TensorSpec& tensor);
   void read_optional(const TomlValue* value, TensorSpec& tensor);
   void check_memory();

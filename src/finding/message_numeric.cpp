@@ -142,7 +142,8 @@ std::string sentence(const ComparedText& c) {
 
 std::string worst_text(const Numeric& e) {
   if (!e.worst) return "";
-  return fmt::format("{}{} {}", e.output, element_text(e.worst->index, e.is_complex), sentence(e.worst->text));
+  return fmt::format("{}{} {}", e.output, element_text(e.worst->index, e.is_complex),
+                     sentence(e.worst->text));
 }
 
 std::string numeric_text(const Numeric& e) {

@@ -501,7 +501,8 @@ class ChoiceJudge {
 Draws agreement(const Draws& first, const Draws& second, int64_t shift, const std::string& seeds) {
   Draws same;
   same.name = first.name;
-  same.extents = shift == 0 ? first.extents : std::vector<int64_t>{static_cast<int64_t>(first.outcome.size())};
+  same.extents =
+      shift == 0 ? first.extents : std::vector<int64_t>{static_cast<int64_t>(first.outcome.size())};
   same.yes = shift == 0 ? fmt::format("the same with {}", seeds)
                         : fmt::format("the same with {}, {} place{} apart", seeds, std::abs(shift),
                                       std::abs(shift) == 1 ? "" : "s");
@@ -539,11 +540,14 @@ std::vector<Finding> compare_draws(const Reference& reference, const Bindings& b
   if (!before.run() || !after.run()) return {};
   for (const Choice& choice : reference.choices(bindings)) {
     const auto a = before.draws().find(choice.name), b = after.draws().find(choice.name);
-    if (choice.seed.empty() || a == before.draws().end() || b == after.draws().end()) continue;
+    const auto differs = std::ranges::find_if(choice.seeds, [&](const std::string& seed) {
+      return bindings.scalars.at(seed).bits != reseeded.scalars.at(seed).bits;
+    });
+    if (differs == choice.seeds.end() || a == before.draws().end() || b == after.draws().end()) continue;
     if (a->second.outcome.size() != b->second.outcome.size()) continue;
-    const int64_t one = bindings.scalars.at(choice.seed).as_int(),
-                  other = reseeded.scalars.at(choice.seed).as_int();
-    const std::string seeds = fmt::format("{0} = {1} and with {0} = {2}", choice.seed, one, other);
+    const int64_t one = bindings.scalars.at(*differs).as_int(),
+                  other = reseeded.scalars.at(*differs).as_int();
+    const std::string seeds = fmt::format("{0} = {1} and with {0} = {2}", *differs, one, other);
     const auto difference = static_cast<int64_t>(static_cast<uint64_t>(other) - static_cast<uint64_t>(one));
     const auto count = static_cast<int64_t>(a->second.outcome.size());
     std::optional<Oddity> worst;

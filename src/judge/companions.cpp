@@ -398,12 +398,14 @@ std::vector<Companion> with_other_seeds(const Contract& contract, const Referenc
   std::vector<Companion> found;
   std::set<std::string> seeds;
   for (const reference::Choice& choice : reference.choices(bindings)) {
-    const contract::ScalarSpec* spec = contract.scalar(choice.seed);
-    if (!spec || !seeds.insert(choice.seed).second) continue;
-    for (const int64_t other : other_values(*spec, bindings.scalars.at(choice.seed).as_int())) {
-      Companion companion{Relation::Reseeded, fmt::format("{} = {}", choice.seed, other), "", bindings, {}};
-      companion.bindings.scalars[choice.seed] = contract::Scalar::of_int(spec->dtype, other);
-      found.push_back(std::move(companion));
+    for (const std::string& seed : choice.seeds) {
+      const contract::ScalarSpec* spec = contract.scalar(seed);
+      if (!spec || !seeds.insert(seed).second) continue;
+      for (const int64_t other : other_values(*spec, bindings.scalars.at(seed).as_int())) {
+        Companion companion{Relation::Reseeded, fmt::format("{} = {}", seed, other), "", bindings, {}};
+        companion.bindings.scalars[seed] = contract::Scalar::of_int(spec->dtype, other);
+        found.push_back(std::move(companion));
+      }
     }
   }
   return found;

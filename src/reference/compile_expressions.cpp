@@ -79,7 +79,8 @@ int Compiler::unknown(const std::string& word, Place place, bool subscripted) {
   if (!subscripted) {
     for (const Dim& dim : contract_.dims) known.push_back(dim.name);
     for (const contract::DerivedDim& dim : contract_.derived) known.push_back(dim.name);
-    for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
+    for (const ScalarSpec& scalar : contract_.scalars)
+      known.push_back(scalar.name.substr(0, scalar.name.find('.')));  // a complex one is known by its name
   }
   for (const auto& [known_name, source] : names_) known.push_back(known_name);
   const std::string near = nearest(word, known);
@@ -234,6 +235,7 @@ int Compiler::stored_in_between(Scope& scope, int source, int load) {
 
 int Compiler::binary(Scope& scope, const Expr& expr, Context context) {
   const std::string& sign = expr.name;
+  if (sign == "%") context.index = true;  // only integers have a remainder, so `/` is that of integers there
   int a = expression(scope, *expr.children[0], context);
   const bool lazy = sign == "and" || sign == "or";
   int b = expression(scope, *expr.children[1], {context.index, context.guarded || lazy, context.bound});
@@ -355,6 +357,7 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
                                                                 {"shift_right", Op::ShiftRight}};
   for (const auto& [word, op] : kBitOperations) {
     if (expr.name != word) continue;
+    context.index = true;  // of integers only
     if (arguments(scope, expr, context, 2, 2, list) < 0) return -1;
     if (unify(scope, list[0], list[1]) == Type::Float)
       return fail(place, fmt::format("`{}` is only defined for integers", word));

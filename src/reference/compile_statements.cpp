@@ -1,6 +1,6 @@
 // Reductions and assignments.
-#include "reference/compiler.h"
 #include "contract/expr.h"
+#include "reference/compiler.h"
 
 namespace assay::reference {
 namespace {

@@ -335,8 +335,9 @@ std::vector<IntExpr> shown(const TensorSpec& spec, std::vector<IntExpr> shape) {
 std::string place_text(const TensorSpec& spec) {
   if (!spec.buffer.empty()) return fmt::format(", at byte {} of {}", spec.offset.written(), spec.buffer);
   if (!spec.pointers) return "";
-  return spec.pointer_offsets.empty() ? ", a pointer to each slice"
-                                      : fmt::format(", a pointer to each stretch between {}", spec.pointer_offsets);
+  return spec.pointer_offsets.empty()
+             ? ", a pointer to each slice"
+             : fmt::format(", a pointer to each stretch between {}", spec.pointer_offsets);
 }
 
 Json texts_of(const std::vector<IntExpr>& expressions) {
@@ -369,7 +370,8 @@ Json tensors_json(const Contract& contract, const Shape& shape) {
     if (!spec.strides.empty()) one["strides"] = texts_of(spec.strides);
     if (spec.optional) one["optional"] = true;
     if (!spec.buffer.empty()) one["buffer"] = {{"name", spec.buffer}, {"offset", spec.offset.written()}};
-    if (spec.pointers) one["pointers"] = spec.pointer_offsets.empty() ? Json(true) : Json(spec.pointer_offsets);
+    if (spec.pointers)
+      one["pointers"] = spec.pointer_offsets.empty() ? Json(true) : Json(spec.pointer_offsets);
     if (!spec.values.text.empty()) one["values"] = spec.values.text;
     if (const auto layout = spec.layout(shape)) {
       one["extents"] = layout->extents;

@@ -159,7 +159,9 @@ class MemoryFilePlanner {
     array.is_pointers = true;
     for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
       const int64_t count = (starts[i + 1] - starts[i]) * row;
-      Buffer slice{fmt::format("{}[{}]", spec.name, i), &spec, {count},
+      Buffer slice{fmt::format("{}[{}]", spec.name, i),
+                   &spec,
+                   {count},
                    contract::Layout::of(spec.dtype, {count}, {1})};
       slice.length = slice.layout.bytes;
       slice.input = whole.input;

@@ -130,8 +130,9 @@ class Comparison {
     if (spec.pointers && !to_pointers && is_value(pointee) && pointee.bytes != kAddress)
       return fmt::format("tensor {} is behind an array of pointers", spec.name);
     if (!spec.pointers && to_pointers)
-      return fmt::format("tensor {} is one tensor; write pointers = true in [tensors.{}] to pass an array of pointers",
-                         spec.name, spec.name);
+      return fmt::format(
+          "tensor {} is one tensor; write pointers = true in [tensors.{}] to pass an array of pointers",
+          spec.name, spec.name);
     if (spec.pointers) return to_pointers ? elements(spec, *pointee.pointee) : "";
     return elements(spec, pointee);
   }

@@ -62,8 +62,8 @@ constexpr int kMostRangeBits = 62;  // of a range that values are scattered over
 constexpr int64_t kFewValues = 5;
 constexpr int64_t kTopPart =
     16;  // one of so many parts of the range; pinned by IntegerValues.NearTopMakesTheLargestSums
-constexpr int64_t kRoomForEnds = 16;  // elements from which both ends of the range are always there
-constexpr double kEmptyShare = 0.6;   // of the segments, where many are empty
+constexpr int64_t kRoomForEnds = 16;   // elements from which both ends of the range are always there
+constexpr double kEmptyShare = 0.6;    // of the segments, where many are empty
 constexpr double kMissingShare = 0.1;  // of the slots that are -1
 
 constexpr uint64_t kNormalsStream = 77;  // of random numbers, beside those that are drawn one by one
@@ -463,7 +463,8 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
 // Different indices below n: scattered, in order from anywhere, or the last ones; -1 for those that are left, and for
 // some where it is legal.
 void draw_distinct(Tensor& tensor, Family family, Random& random, int64_t n, bool may_miss) {
-  const int64_t stride = stride_for(std::max<int64_t>(n, 1), random), start = n > 0 ? random.between(0, n - 1) : 0;
+  const int64_t stride = stride_for(std::max<int64_t>(n, 1), random),
+                start = n > 0 ? random.between(0, n - 1) : 0;
   for (int64_t i = 0; i < tensor.count(); ++i) {
     int64_t x = i;
     if (family == Family::Extremes)

@@ -1,5 +1,4 @@
 // Contracts in which the kernel chooses: right choices pass, wrong ones do not.
-#include "base/random.h"
 #include "judge/choices.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "base/random.h"
 #include "finding/print.h"
 #include "judge/relations.h"
 #include "operators.h"
@@ -313,7 +313,8 @@ formula = "y[i] = if random(0.75, seed) then x[i] / 0.75 else 0"
   EXPECT_TRUE(compare(*contract, *reference, bindings, other[0], call(3), call(4)).empty());
   const std::vector<Finding> same = compare(*contract, *reference, bindings, other[0], call(3), call(3));
   ASSERT_EQ(same.size(), 1u);
-  EXPECT_NE(message(same[0]).find("400 of 400 draws are the same with seed = 3 and with seed = 4, where 250 are expected"),
+  EXPECT_NE(message(same[0]).find(
+                "400 of 400 draws are the same with seed = 3 and with seed = 4, where 250 are expected"),
             std::string::npos)
       << message(same[0]);
 }
@@ -359,7 +360,8 @@ formula = "m[i] = random(0.5, seed)"
   const auto hash = [](uint64_t x) { return mix(x, 12345) >> 63; };
   int of_cut = 0;
   for (const Companion& other : others) {
-    EXPECT_TRUE(found(other, [&](uint64_t i, uint64_t seed) { return hash(mix(seed, i)); }).empty()) << other.text;
+    EXPECT_TRUE(found(other, [&](uint64_t i, uint64_t seed) { return hash(mix(seed, i)); }).empty())
+        << other.text;
     const auto shifted = found(other, [&](uint64_t i, uint64_t seed) { return hash(i + seed); });
     const int64_t apart = std::abs(other.bindings.scalars.at("seed").as_int() - 40);
     EXPECT_EQ(!shifted.empty(), apart < 900) << other.text;

@@ -133,7 +133,8 @@ Implementation block_scaled(const Sum& sum, bool by_blocks, bool next_scale) {
         const float scale = s[at(i * blocks + (next_scale ? (b + 1) % blocks : b))];
         Floats block;
         for (int64_t l = 16 * b; l < 16 * b + 16; ++l)
-          (by_blocks ? block : terms).push_back(by_blocks ? q[at(i * k + l)] * x[at(l)] : q[at(i * k + l)] * scale * x[at(l)]);
+          (by_blocks ? block : terms)
+              .push_back(by_blocks ? q[at(i * k + l)] * x[at(l)] : q[at(i * k + l)] * scale * x[at(l)]);
         if (by_blocks) terms.push_back(scale * sequential(block));
       }
       y.store(i, sum(terms));
@@ -156,7 +157,8 @@ Operator block_scaled_products(const char* dtype, const char* scale, const char*
     op.variants.push_back({name + " by blocks", block_scaled(sum, true, false), {}, {}, {}});
   }
   const std::map<std::string, int64_t> shape = {{"N", 48}, {"B", 40}};
-  op.variants.push_back({"scale of the next block", block_scaled(warp, true, true), {Kind::WrongResult}, {}, shape});
+  op.variants.push_back(
+      {"scale of the next block", block_scaled(warp, true, true), {Kind::WrongResult}, {}, shape});
   op.variants.push_back({"bf16 accumulator",
                          block_scaled(in_bf16, false, false),
                          {Kind::LowPrecisionAccumulation, Kind::PrecisionLoss, Kind::WrongResult},
@@ -218,7 +220,8 @@ Implementation running_product(int64_t chunk, bool exclusive) {
 }
 
 uint64_t seed_of(const Call& call) {
-  return static_cast<uint64_t>(call.bindings.scalars.find("seed")->second.as_int()) + call.bindings.inputs.begin()->second->bytes.size();
+  return static_cast<uint64_t>(call.bindings.scalars.find("seed")->second.as_int()) +
+         call.bindings.inputs.begin()->second->bytes.size();
 }
 
 Implementation stochastic(bool nearest) {
@@ -263,7 +266,8 @@ Operator complex_products() {
     op.variants.push_back({name, complex_product({.sum = sum}), {}, {}, {}});
   op.variants.push_back({"fused", complex_product({.fused = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 48}, {"K", 500}};
-  op.variants.push_back({"not conjugated", complex_product({.conjugated = false}), {Kind::WrongResult}, {}, shape});
+  op.variants.push_back(
+      {"not conjugated", complex_product({.conjugated = false}), {Kind::WrongResult}, {}, shape});
   op.variants.push_back({"imaginary part in bf16",
                          complex_product({.narrow_imaginary = true}),
                          {Kind::LowPrecisionAccumulation, Kind::PrecisionLoss, Kind::WrongResult},
@@ -295,21 +299,24 @@ Operator tf32_products() {
                            {"y", "f32", "M, N", "role = \"out\""}},
                           "y[m, n] = sum[k](a[m, k] * b[k, n])"),
               {}};
-  for (const auto& [name, sum] : sound_sums()) op.variants.push_back({name, tf32_product(sum, false), {}, {}, {}});
+  for (const auto& [name, sum] : sound_sums())
+    op.variants.push_back({name, tf32_product(sum, false), {}, {}, {}});
   op.variants.push_back({"tensor cores", tf32_product(sequential, true), {}, {}, {}, true});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 32}, {"K", 400}};
   op.variants.push_back(
       {"bf16 accumulator", tf32_product(in_bf16, false), {Kind::LowPrecisionAccumulation}, {}, shape});
-  op.variants.push_back({"lost tail of 8", tf32_product(without_tail(8), false), {Kind::WrongResult}, {}, shape});
+  op.variants.push_back(
+      {"lost tail of 8", tf32_product(without_tail(8), false), {Kind::WrongResult}, {}, shape});
   return op;
 }
 
 Operator tf32_roundings() {
-  Operator op{"rounding to tf32",
-              contract_of("x, y, N", "N = { min = 1, max = 8192 }",
-                          {{"x", "f32", "N", "values = \"activations\""}, {"y", "tf32", "N", "role = \"out\""}},
-                          "y[i] = f32(0.7) * x[i]"),
-              {}};
+  Operator op{
+      "rounding to tf32",
+      contract_of("x, y, N", "N = { min = 1, max = 8192 }",
+                  {{"x", "f32", "N", "values = \"activations\""}, {"y", "tf32", "N", "role = \"out\""}},
+                  "y[i] = f32(0.7) * x[i]"),
+      {}};
   op.variants.push_back({"to even", rounding_to_tf32(0), {}, {}, {}});
   op.variants.push_back({"away from zero", rounding_to_tf32(1), {}, {}, {}});
   op.variants.push_back({"cut off", rounding_to_tf32(2), {Kind::BiasedRounding}, {}, {{"N", 4000}}});
@@ -329,47 +336,56 @@ Operator four_bit_integer_products() {
 Operator group_norms() {
   Operator op{
       "group norm, channels last",
-      contract_of("x, y, N, P, G, C",
-                  "N = { min = 1, max = 4 }\nP = { min = 1, max = 256 }\nG = { min = 1, max = 8 }\nC = { min = 1, max "
-                  "= 16 }",
-                  {{"x", "bf16", "N, P, G * C", "values = \"activations\""}, {"y", "bf16", "N, P, G * C", "role = \"out\""}},
-                  "mu[n, g in 0..G] = mean[p, c in 0..C](x[n, p, g * C + c])\nvar[n, g in 0..G] = mean[p, c in "
-                  "0..C]((x[n, p, g * C + c] - mu[n, g])^2)\ny[n, p, c] = (x[n, p, c] - mu[n, c / C]) * rsqrt(var[n, c "
-                  "/ C] + 1e-5)"),
+      contract_of(
+          "x, y, N, P, G, C",
+          "N = { min = 1, max = 4 }\nP = { min = 1, max = 256 }\nG = { min = 1, max = 8 }\nC = { min = 1, "
+          "max "
+          "= 16 }",
+          {{"x", "bf16", "N, P, G * C", "values = \"activations\""},
+           {"y", "bf16", "N, P, G * C", "role = \"out\""}},
+          "mu[n, g in 0..G] = mean[p, c in 0..C](x[n, p, g * C + c])\nvar[n, g in 0..G] = mean[p, c in "
+          "0..C]((x[n, p, g * C + c] - mu[n, g])^2)\ny[n, p, c] = (x[n, p, c] - mu[n, c / C]) * rsqrt(var[n, "
+          "c "
+          "/ C] + 1e-5)"),
       {}};
-  for (const auto& [name, sum] : sound_sums()) op.variants.push_back({name, group_norm({.sum = sum}), {}, {}, {}});
+  for (const auto& [name, sum] : sound_sums())
+    op.variants.push_back({name, group_norm({.sum = sum}), {}, {}, {}});
   return op;
 }
 
 Operator running_products() {
-  Operator op{"running product",
-              contract_of("x, y, M, N", "M = { min = 1, max = 32 }\nN = { min = 1, max = 200 }",
-                          {{"x", "f32", "M, N", "values = \"real(0.5, 2)\""}, {"y", "f32", "M, N", "role = \"out\""}},
-                          "y[i, j] = cumprod[j](x[i, j])"),
-              {}};
+  Operator op{
+      "running product",
+      contract_of("x, y, M, N", "M = { min = 1, max = 32 }\nN = { min = 1, max = 200 }",
+                  {{"x", "f32", "M, N", "values = \"real(0.5, 2)\""}, {"y", "f32", "M, N", "role = \"out\""}},
+                  "y[i, j] = cumprod[j](x[i, j])"),
+      {}};
   op.variants.push_back({"in order", running_product(1 << 20, false), {}, {}, {}});
   op.variants.push_back({"in chunks", running_product(32, false), {}, {}, {}});
-  op.variants.push_back({"exclusive", running_product(32, true), {Kind::WrongResult}, {}, {{"M", 16}, {"N", 150}}});
+  op.variants.push_back(
+      {"exclusive", running_product(32, true), {Kind::WrongResult}, {}, {{"M", 16}, {"N", 150}}});
   return op;
 }
 
 Operator stochastic_roundings() {
-  Operator op{"stochastic rounding",
-              contract_of("x, y, N, seed", "N = { min = 1, max = 8192 }",
-                          {{"x", "f32", "N", "values = \"real(-1e30, 1e30)\""}, {"y", "bf16", "N", "role = \"out\""}},
-                          "y[i] = sr_bf16(x[i], seed)", kSeed),
-              {}};
+  Operator op{
+      "stochastic rounding",
+      contract_of("x, y, N, seed", "N = { min = 1, max = 8192 }",
+                  {{"x", "f32", "N", "values = \"real(-1e30, 1e30)\""}, {"y", "bf16", "N", "role = \"out\""}},
+                  "y[i] = sr_bf16(x[i], seed)", kSeed),
+      {}};
   op.variants.push_back({"added bits", stochastic(false), {}, {}, {}});
   op.variants.push_back({"to nearest", stochastic(true), {Kind::WrongDistribution}, {}, {{"N", 4000}}});
   return op;
 }
 
 Operator dropouts() {
-  Operator op{"dropout",
-              contract_of("x, y, N, seed", "N = { min = 1, max = 8192 }",
-                          {{"x", "f32", "N", "values = \"activations\""}, {"y", "f32", "N", "role = \"out\""}},
-                          "y[i] = if random(0.9, seed) then x[i] / f32(0.9) else 0", kSeed),
-              {}};
+  Operator op{
+      "dropout",
+      contract_of("x, y, N, seed", "N = { min = 1, max = 8192 }",
+                  {{"x", "f32", "N", "values = \"activations\""}, {"y", "f32", "N", "role = \"out\""}},
+                  "y[i] = if random(0.9, seed) then x[i] / f32(0.9) else 0", kSeed),
+      {}};
   op.variants.push_back({"plain", dropout(0.9), {}, {}, {}});
   op.variants.push_back({"keeps too few", dropout(0.8), {Kind::WrongDistribution}, {}, {{"N", 6000}}});
   return op;

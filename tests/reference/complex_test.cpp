@@ -9,7 +9,8 @@ namespace {
 using namespace testing;
 using Complex = std::complex<double>;
 
-std::string text_of(const std::string& formula, const std::string& type = "c64", const std::string& real = "f32") {
+std::string text_of(const std::string& formula, const std::string& type = "c64",
+                    const std::string& real = "f32") {
   return contract_text("[dims]\nN = { max = 64 }\nK = { max = 64 }\n[tensors.a]\ndtype = \"" + type +
                            "\"\nshape = [\"N\", \"K\"]\n[tensors.b]\ndtype = \"" + type +
                            "\"\nshape = [\"K\"]\n[tensors.y]\ndtype = \"" + type +
@@ -60,7 +61,8 @@ TEST(ComplexNumbers, MultiplyAndConjugate) {
 }
 
 TEST(ComplexNumbers, DivideRaiseAndExponentiate) {
-  const Spectra s("q[n in 0..N] = a[n, 0] / b[1] + exp(a[n, 2]) - a[n, 3]^3\ny[n] = -q[n] * 2\np[n] = re(q[n])");
+  const Spectra s(
+      "q[n in 0..N] = a[n, 0] / b[1] + exp(a[n, 2]) - a[n, 3]^3\ny[n] = -q[n] * 2\np[n] = re(q[n])");
   s.expect([&](int64_t n) {
     return -2.0 * (s.a(n, 0) / s.b(1) + std::exp(s.a(n, 2)) - s.a(n, 3) * s.a(n, 3) * s.a(n, 3));
   });
@@ -96,8 +98,8 @@ TEST(ComplexNumbers, HaveABudgetForEachPart) {
   s.bindings.inputs["a"] = share(a);
   s.bindings.inputs["b"] = share(b);
   const Expectation y = expected(s.contract, s.bindings, "y");
-  EXPECT_LT(y.bound[1], 1e-2);   // of 2e4
-  EXPECT_GT(y.bound[0], 1);      // of 1e8
+  EXPECT_LT(y.bound[1], 1e-2);  // of 2e4
+  EXPECT_GT(y.bound[0], 1);     // of 1e8
   EXPECT_LT(y.bound[0], 100);
 }
 
@@ -108,10 +110,11 @@ TEST(ComplexNumbers, OfDoublesAreTheSame) {
 }
 
 TEST(ComplexNumbers, LeaveOtherFormulasAsTheyAre) {
-  const Contract contract = parsed(contract_text(
-      "[dims]\nN = { max = 8 }\n[tensors.re]\ndtype = \"f32\"\nshape = [\"N\"]\n[tensors.y]\ndtype = \"f32\"\nshape = "
-      "[\"N\"]\nrole = \"out\"\n[reference]\nformula = \"y[i] = re[i] * 2\"\n",
-      "\"re\", \"y\""));
+  const Contract contract =
+      parsed(contract_text("[dims]\nN = { max = 8 }\n[tensors.re]\ndtype = \"f32\"\nshape = "
+                           "[\"N\"]\n[tensors.y]\ndtype = \"f32\"\nshape = "
+                           "[\"N\"]\nrole = \"out\"\n[reference]\nformula = \"y[i] = re[i] * 2\"\n",
+                           "\"re\", \"y\""));
   EXPECT_EQ(reference_of(contract).is_formula(), true);
 }
 

@@ -1,4 +1,4 @@
-// assay: expect fail precision-loss, wrong-result
+// assay: expect fail precision-loss, nonfinite, wrong-result
 // assay: class B
 // Three products instead of four: a part that is small beside the other loses its digits.
 #include <cuComplex.h>
