@@ -29,6 +29,8 @@ using trial::Trial;
 
 namespace {
 
+constexpr std::size_t kMostSeedsInPairs = 4;  // beside the first; time
+
 constexpr const char* kNoTime = "there was no time left for it";
 
 subject::RunnerOptions runner_options(const CheckOptions& options) {
@@ -361,7 +363,10 @@ bool TrialRunner::is_of_earlier_calls(const Trial& trial, const Bindings& first,
 void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
   const auto bindings = trial::make_inputs(contract_, trial, options_.generator);
   if (!bindings || result.calls.empty()) return;
-  for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
+  const std::vector<judge::Companion> companions =
+      judge::companions(contract_, reference_, *bindings, trial.seed);
+  std::vector<std::pair<const judge::Companion*, judge::Outputs>> reseeded;
+  for (const judge::Companion& companion : companions) {
     Trial other = trial;
     other.shape = companion.bindings.shape;
     for (const auto& [name, value] : companion.bindings.scalars) other.scalars[name] = value;
@@ -384,6 +389,14 @@ void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
     for (Finding& finding : judge::compare(contract_, reference_, *bindings, companion,
                                            result.calls[0].outputs, second.calls[0].outputs))
       result.findings.push_back(std::move(finding));
+    if (has_error(result.findings)) return;
+    // The few seeds of a list are all compared with each other: two may be alike, and the first not like either.
+    if (companion.relation != judge::Relation::Reseeded || companions.size() > kMostSeedsInPairs) continue;
+    for (const auto& [earlier, outputs] : reseeded)
+      for (Finding& finding : judge::compare(contract_, reference_, earlier->bindings, companion, outputs,
+                                             second.calls[0].outputs))
+        result.findings.push_back(std::move(finding));
+    reseeded.emplace_back(&companion, second.calls[0].outputs);
   }
 }
 

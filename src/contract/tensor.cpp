@@ -46,6 +46,7 @@ constexpr std::array<DTypeInfo, kDTypeCount> kTable = {{
     {"e3m2", "__nv_fp6_e3m2", 1, 8, kFloat, Format::E3M2, true, 0, 0, "|u1"},
     {"e2m3", "__nv_fp6_e2m3", 1, 8, kFloat, Format::E2M3, true, 0, 0, "|u1"},
     {"e8m0", "__nv_fp8_e8m0", 1, 8, kFloat, Format::UE8M0, true, 0, 0, "|u1"},
+    {"tf32", "float", 4, 32, kFloat, Format::TF32, false, 0, 0, "<f4"},
 }};
 
 uint64_t raw(const std::byte* at, int bytes) {
@@ -135,6 +136,8 @@ double load(DType dtype, const std::byte* at) {
     case DType::e2m3:
     case DType::e8m0:
       return numerics::to_double(info(dtype).format, raw(at, 1));
+    case DType::tf32:  // as tensor cores read it: the low 13 bits do not count
+      return numerics::to_double(numerics::Format::TF32, raw(at, 4));
     default:
       return static_cast<double>(load_int(dtype, at));
   }

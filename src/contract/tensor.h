@@ -21,9 +21,9 @@ namespace assay::contract {
 
 // clang-format off
 enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, u8, i16, i32, u32, i64, u64, boolean,
-                             i4, u4, e2m1, e3m2, e2m3, e8m0 };
+                             i4, u4, e2m1, e3m2, e2m3, e8m0, tf32 };
 // clang-format on
-inline constexpr int kDTypeCount = 20;
+inline constexpr int kDTypeCount = 21;
 // The names of those before reserve nothing else: formulas were written before the others existed.
 inline constexpr int kReservedDTypes = 14;
 

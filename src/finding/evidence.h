@@ -66,6 +66,7 @@ struct TensorElement {
   std::string tensor;
   std::vector<int64_t> extents;
   std::vector<int64_t> index;  // empty: no element of it, but a place near it
+  bool is_complex = false;     // the last extent is that of the parts
 };
 
 enum class Space : uint8_t { None, Generic, Global, Shared, Local, Constant, Parameter, Host };
@@ -281,6 +282,7 @@ struct Numeric {
   std::string output;
   std::string misfit;  // a Python function returned something that is no such output: what it returned
   bool is_integer = false;
+  bool is_complex = false;  // the last coordinate of an element is its part
   int64_t judged = 0, outside = 0;
   int64_t class_differs = 0;  // NaN or infinity where it should not be, or missing
   int64_t hidden = 0;         // … of these: finite where it should not be

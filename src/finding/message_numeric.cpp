@@ -60,7 +60,7 @@ std::string nonfinite_text(const Numeric& e) {
 
 std::string difference_text(const Numeric& e) {
   const Difference& d = *e.difference;
-  const std::string element = e.output + index_text(d.index);
+  const std::string element = e.output + element_text(d.index, e.is_complex);
   if (d.relation == "schedules")
     return fmt::format(
         "what the launch writes depends on the order of its threads: {} word{} of {} differ{} under "
@@ -127,6 +127,11 @@ std::string index_text(const std::vector<int64_t>& index) {
   return text.empty() ? "" : "[" + text + "]";
 }
 
+std::string element_text(const std::vector<int64_t>& index, bool is_complex) {
+  if (!is_complex || index.empty()) return index_text(index);
+  return index_text({index.begin(), index.end() - 1}) + (index.back() == 0 ? ".re" : ".im");
+}
+
 std::string sentence(const ComparedText& c) {
   std::string text = fmt::format("is {}, should be {}", c.stored, c.exact);
   if (c.error.empty()) return text;
@@ -137,7 +142,8 @@ std::string sentence(const ComparedText& c) {
 
 std::string worst_text(const Numeric& e) {
   if (!e.worst) return "";
-  return fmt::format("{}{} {}", e.output, index_text(e.worst->index), sentence(e.worst->text));
+  return fmt::format("{}{} {}", e.output, element_text(e.worst->index, e.is_complex),
+                     sentence(e.worst->text));
 }
 
 std::string numeric_text(const Numeric& e) {

@@ -50,6 +50,7 @@ Json json_of(const BufferRequest& buffer) {
                   return parts;
                 }()}};
   if (buffer.made) json["made"] = json_of(*buffer.made);
+  if (!buffer.pointers.empty()) json["pointers"] = buffer.pointers;
   return json;
 }
 
@@ -109,6 +110,10 @@ BufferRequest read_buffer(FieldReader& fields, int64_t memory_bytes, std::size_t
     buffer.parts.emplace_back(from, part.integer("length", 0, buffer.bytes - from));
   });
   if (fields.has("made")) buffer.made = read_made(fields.object("made"), memory_bytes, buffer.out);
+  if (fields.has("pointers"))
+    fields.integers("pointers", static_cast<std::size_t>(buffer.length) / sizeof(uint64_t), 0,
+                    static_cast<int64_t>(buffers) - 1,
+                    [&](int64_t which) { buffer.pointers.push_back(static_cast<int>(which)); });
   return buffer;
 }
 

@@ -76,6 +76,8 @@ struct BufferRequest {
   // what was written. `in` is not used, and at `out` lie, in numbers of 8 bytes: how many pieces, then the offset in
   // the allocation and the length of each; then the pieces themselves, one after another.
   std::optional<MadeBuffer> made;
+  // Of an array of device pointers: the buffers of the call whose addresses it holds, in order.
+  std::vector<int> pointers{};
   bool operator==(const BufferRequest&) const = default;
 };
 

@@ -542,11 +542,12 @@ class Prover {
 
 std::string unknown_memory(const contract::Contract& contract) {
   for (const contract::TensorSpec& tensor : contract.tensors) {
-    const char* what = tensor.optional                         ? "optional"
-                       : !tensor.strides.empty()               ? "strided"
-                       : contract::info(tensor.dtype).bits < 8 ? "of 4-bit elements"
-                                                               : nullptr;
-    if (what) return fmt::format("proofs are about plain arrays; the tensor `{}` is {}", tensor.name, what);
+    if (tensor.values.kind == contract::ValuesKind::Distinct ||
+        tensor.values.kind == contract::ValuesKind::Slots)
+      return fmt::format("proofs do not know that no two elements of the tensor `{}` are equal", tensor.name);
+    const std::string_view what = tensor.uncommon_memory();
+    if (!what.empty())
+      return fmt::format("proofs are about plain arrays; the tensor `{}` is {}", tensor.name, what);
   }
   return "";
 }

@@ -121,8 +121,8 @@ struct Choice {
   ChoiceKind kind = ChoiceKind::Random;
   bool largest = false, first_of_equals = false;  // of Order
   bool is_output = false;
-  DType dtype = DType::f32;  // of Rounded
-  std::string seed;          // the scalar with another value of which the draws are others; empty: none
+  DType dtype = DType::f32;        // of Rounded
+  std::vector<std::string> seeds;  // scalars with other values of which the draws are others
   // Of one that is no output: the outputs whose elements tell it, and by dimension of the choice, which of the output's
   // it is.
   struct Told {

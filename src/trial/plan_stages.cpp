@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "contract/formula.h"
 #include "contract/formula_case.h"
 #include "contract/legal_shape.h"
 #include "trial/families.h"
@@ -23,6 +24,23 @@ using contract::ValuesKind;
 using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
+
+// Chosen: of two calls with equal draws, these are more than enough for the gate of draws (judge/thresholds.h).
+constexpr int64_t kSeededDraws = 2048;
+
+// Whether a random draw of the formula names its seed, so that calls with others are compared.
+bool draws_by_seed(const contract::Expr& expr) {
+  if (expr.kind == contract::ExprKind::Call && expr.children.size() > 1 &&
+      (expr.name == "random" || contract::stochastic_rounding(expr.name)))
+    return true;
+  return std::any_of(expr.children.begin(), expr.children.end(),
+                     [](const contract::ExprPtr& child) { return draws_by_seed(*child); });
+}
+bool draws_by_seed(const Contract& contract) {
+  const auto& formula = contract.reference.formula;
+  return formula && std::any_of(formula->statements.begin(), formula->statements.end(),
+                                [](const contract::Statement& one) { return draws_by_seed(*one.body); });
+}
 
 // Any number of a float may be NaN or infinite: `values` bounds the finite ones.
 bool takes_nonfinite(const TensorSpec& spec) {
@@ -411,6 +429,8 @@ void Plan::add_conditions() {
     if (value > kSmallestConditionSize) add("earlier calls", shape(value), {}, {.grown = true});
     add("related calls", shape(value), {}, {.related = true});
   }
+  // Whether draws of two seeds are alike takes enough of them to tell.
+  if (draws_by_seed(contract_)) add("related calls", shape(kSeededDraws), {}, {.related = true});
 }
 
 void Plan::add_edges() {

@@ -232,11 +232,13 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   if (spec.role != contract::Role::In) return spec;
   // What a generator makes for one input need not be legal for another.
   if (spec.values.kind == contract::ValuesKind::Generated) return spec;
+  if (!spec.buffer.empty() || spec.pointers) return spec;
   const auto extents = spec.extents(shape);
   for (const contract::TensorSpec& other : contract.tensors) {
     if (&other == &spec || !extents) break;
     const auto others = other.extents(shape);
     if (other.strides.empty() != spec.strides.empty() || !spec.strides.empty()) continue;
+    if (!other.buffer.empty() || other.pointers) continue;
     if (other.role == contract::Role::In && other.dtype == spec.dtype && other.align == spec.align &&
         others && *others == *extents && same_values(other.values, spec.values))
       return other;

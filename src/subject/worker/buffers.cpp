@@ -160,6 +160,10 @@ void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferReque
 void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
     if (request.made) return make(request, memory);
+    for (std::size_t i = 0; i < request.pointers.size(); ++i) {
+      const std::byte* target = address(call, which, request.pointers[i]);
+      std::memcpy(file_ + request.in + request.offset + size(8) * i, &target, sizeof target);
+    }
     const std::byte* image = file_ + request.in;
     copy_parts(memory.base, image, request, memory, kHostToDevice, kCopyIn);
     if (request.length == 0) return;
