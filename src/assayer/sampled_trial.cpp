@@ -77,7 +77,7 @@ std::optional<Missing> missing_of(const TensorSpec& output, int64_t elements, co
   bool whole = true;
   int writers = 0;
   for (const SampledLaunch& launch : report.launches) {
-    whole &= launch.run == launch.blocks;
+    whole &= launch.run == launch.blocks && launch.left_out == 0;
     if (launch.run < std::min(launch.blocks, kEnoughBlocks)) return std::nullopt;
     for (const SampledWrites& writes : launch.writes) {
       if (writes.buffer != output.name) continue;
@@ -112,6 +112,22 @@ std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64
     if ((range.count - 1) % step != 0) elements.push_back(range.first + range.count - 1);
   }
   return elements;
+}
+
+// A loop of which iterations were left out: there is none in which it ends.
+Finding endless(const SampledLaunch& launch, const std::string& entry) {
+  evidence::Process process{.entry = entry, .kernel = launch.kernel};
+  process.limit =
+      launch.endless->wraps
+          ? "a count of 32 bits wraps before this loop reaches its end, so that it goes on for ever"
+          : "what this loop counts does not grow towards its end";
+  Finding finding{.kind = Kind::Timeout};
+  if (launch.endless->line > 0) {
+    finding.where = {shown(launch.endless->file), launch.endless->line};
+    process.standing.push_back(finding.where);
+  }
+  finding.evidence = std::move(process);
+  return finding;
 }
 
 }  // namespace
@@ -223,6 +239,12 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   if (!report || observation.calls.empty() || result.state != TrialState::Judged ||
       has_error(result.findings))
     return false;
+  for (const SampledLaunch& launch : report->launches) {
+    if (launch.endless) {
+      result.findings.push_back(endless(launch, subject_.symbol));
+      return false;
+    }
+  }
   for (const SampledLaunch& launch : report->launches) {
     result.sampled.blocks += launch.blocks;
     result.sampled.run += launch.run;

@@ -272,8 +272,17 @@ Json json_of(const SampleReport& report) {
                         {"most", one.most},
                         {"sum", one.sum},
                         {"distinct", one.distinct}});
-    launches.push_back(
-        {{"kernel", launch.kernel}, {"blocks", launch.blocks}, {"run", launch.run}, {"writes", writes}});
+    Json json = {{"kernel", launch.kernel},
+                 {"blocks", launch.blocks},
+                 {"run", launch.run},
+                 {"left_out", launch.left_out},
+                 {"writes", writes}};
+    Json endless = Json::array();  // of one, at most
+    if (launch.endless)
+      endless.push_back(
+          {{"file", launch.endless->file}, {"line", launch.endless->line}, {"wraps", launch.endless->wraps}});
+    json["endless"] = std::move(endless);
+    launches.push_back(std::move(json));
   }
   Json unwritten = Json::array();
   for (const UnwrittenPlace& place : report.unwritten)
@@ -300,6 +309,14 @@ SampleReport read_report(FieldReader& fields) {
     launch.kernel = one.text("kernel", kLongestText);
     launch.blocks = one.unsigned_integer("blocks");
     launch.run = one.unsigned_integer("run", launch.blocks);
+    launch.left_out = one.unsigned_integer("left_out");
+    one.objects("endless", 1, [&](FieldReader& item) {
+      EndlessLoop loop;
+      loop.file = item.text("file", kLongestText);
+      loop.line = static_cast<int>(item.unsigned_integer("line", INT32_MAX));
+      loop.wraps = item.boolean("wraps");
+      launch.endless = std::move(loop);
+    });
     one.objects("writes", kMostWrites, [&](FieldReader& item) {
       SampledWrites writes;
       writes.buffer = item.text("buffer", kLongestText);

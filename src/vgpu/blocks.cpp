@@ -59,6 +59,7 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   const uint64_t seed = grid.options->seed;
   w.drift = lanes_drift(seed) ? mix(seed, block.linear * kMostWarps + index) | 1 : 0;
   w.others.clear();
+  w.visits.clear();
   w.copies.reset();
   for (auto& frame : w.frames) frame->lanes = 0;
   if (!w.local && uses_local(*grid.program)) {
@@ -162,6 +163,8 @@ void take_turn(Warp& w, uint64_t seed, int64_t slice) {
   if (seed == 0) w.drift = 0;
   if (interleaved || w.drift != 0)
     run_unsteadily(w, slice, interleaved);
+  else if (!w.grid->loops.empty())
+    run_leaving_out(w, slice);
   else
     run_warp(w, slice);
 }
@@ -338,6 +341,7 @@ void place_block(Block& block, Cluster& cluster, GridContext& grid, uint32_t ran
   const Dim3& extent = grid.info.config.grid;
   block.linear = block.id[0] + uint64_t{extent.x} * (block.id[1] + uint64_t{extent.y} * block.id[2]);
   block.rank = rank;
+  block.triggered = false;
   block.cluster = &cluster;
   block.grid = &grid;
   block.threads = static_cast<uint32_t>(grid.info.config.block.count());
@@ -405,6 +409,13 @@ static bool is_held_up(const Cluster& cluster) {
           1);
 }
 
+// Every block has said that dependents may start, or has ended.
+static bool is_held(const Cluster& cluster) {
+  if (!cluster.blocks.front().grid->holds_at_trigger.load(std::memory_order_relaxed)) return false;
+  return std::all_of(cluster.blocks.begin(), cluster.blocks.end(),
+                     [](const Block& block) { return block.triggered || has_ended(block); });
+}
+
 const Inst* pass_on(Warp& w, const Inst& inst) {
   const uint64_t seed = seed_of(*w.block->cluster);
   if (seed == 0) return &inst + 1;
@@ -446,6 +457,7 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
         return Turn::Stopped;
       }
     }
+    if (is_held(cluster) && !all_ended(cluster)) return Turn::Held;
     const bool polls = cluster.polls > kPollsOfATurn;
     cluster.polled_turns += polls;
     if (polls || is_held_up(cluster))

@@ -82,17 +82,23 @@ class Run final : public GridRun {
     grid_.watched = device.options.watch;
     grid_.clock_begin = device.clock + kClocksOfALaunch;
     grid_.began = Clock::now();
+    grid_.prior_runs = info.config.prior_runs;
+    grid_.holds_at_trigger = info.config.holds_at_trigger;
     if (grid_.watched) grid_.listeners = listeners_;
     for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
       std::copy_if(grid_.listeners.begin(), grid_.listeners.end(),
                    std::back_inserter(grid_.access_listeners[space]),
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
+    if (!grid_.listeners.empty())
+      grid_.bounds = bounds_of(*grid_.entry, grid_.program->memory_sites + 1, parameters_, device.memory);
     place_cluster_and_shared();
     const std::vector<uint64_t>& only = grid_.info.config.only;
     total_ = only.empty() && !grid_.info.config.sampled
                  ? grid_.info.config.grid.count() / grid_.cluster.count()
                  : only.size();
     choose_resident_and_threads();
+    if (grid_.info.config.sampled && grid_.info.config.iterations)
+      grid_.loops = plan_loops(*grid_.entry, grid_.program->engine->join, *grid_.info.config.iterations);
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
     choose_order();
@@ -112,17 +118,32 @@ class Run final : public GridRun {
     }
     device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
+    if (grid_.stopped || (started_ == total_ && suspended_.empty() && held_.empty())) {
       end();
       return State::Ended;
     }
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (!held_.empty() && suspended_.empty()) {
+      if (started_ == total_) return State::Held;
+      if (resident_ < resident_limit_) return State::Running;
+      lock.unlock();
+      release();  // the other blocks find no room until some of these have ended
+      return State::Running;
+    }
     return fruitless_turns_ > patience() && !let_more_in() ? State::Stalled : State::Running;
   }
 
   void give_up() override {
     if (!ended_ && !suspended_.empty()) give_up_on(*suspended_.front());
   }
+
+  void release() override {
+    std::lock_guard lock(mutex_);
+    grid_.holds_at_trigger = false;
+    for (auto& cluster : held_) suspended_.push_back(std::move(cluster));
+    held_.clear();
+  }
+  void prior_ended() override { grid_.prior_runs = false; }
 
   const LaunchOutcome& outcome() const override { return outcome_; }
   const LaunchInfo& info() const override { return grid_.info; }
@@ -142,7 +163,7 @@ class Run final : public GridRun {
   std::mutex mutex_;  // of what follows
   uint64_t started_ = 0, resident_ = 0;
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
-  std::deque<std::unique_ptr<Cluster>> suspended_;
+  std::deque<std::unique_ptr<Cluster>> suspended_, held_;
 
   void place_cluster_and_shared() {
     const ptx::Function& kernel = *grid_.entry->ptx;
@@ -255,13 +276,16 @@ class Run final : public GridRun {
   void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker) {
     const bool ended = turn == Turn::Ended;
     const bool moved = has_moved(*cluster);
-    const bool fruitful = ended || moved || cluster->polls == 0;  // who does not poll gets on
+    const bool fruitful =
+        ended || turn == Turn::Held || moved || cluster->polls == 0;  // who does not poll gets on
     {
       std::lock_guard lock(mutex_);
       fruitless_turns_ = fruitful ? 0 : fruitless_turns_ + 1;
       fruitless_of_step_ = fruitful ? 0 : fruitless_of_step_ + 1;
       if (ended)
         --resident_;
+      else if (turn == Turn::Held)
+        held_.push_back(std::move(cluster));
       else
         suspended_.push_back(std::move(cluster));
     }
@@ -270,7 +294,9 @@ class Run final : public GridRun {
 
   void make_ready(Worker& worker) {
     const uint64_t generation = device_.memory.generation();
-    if (worker.generation == generation && worker.program == grid_.program) return;
+    const bool same_bounds = worker.launch == grid_.info.id || grid_.bounds.bounds.empty();
+    if (worker.generation == generation && worker.program == grid_.program && same_bounds) return;
+    worker.launch = grid_.info.id;
     worker.sites.assign(grid_.program->memory_sites + 1, SiteRange{});
     if (worker.program != grid_.program) worker.idle.clear();
     worker.program = grid_.program;
@@ -291,6 +317,7 @@ class Run final : public GridRun {
   void end() {
     ended_ = true;
     suspended_.clear();
+    held_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
     outcome_.cut = grid_.cut;
     device_.clock = std::max({device_.clock, grid_.clock_begin, grid_.clock_end.load()});
