@@ -3,7 +3,8 @@
 //
 // Of outputs, three things can be said without having run all blocks:
 //
-//   too little   no block wrote more than w elements, and as many of those as there are blocks are less than all
+//   too little   what the blocks wrote that were run, and w elements for each of the others, are less than all: blocks
+//                that should have written did not, or the grid is too small
 //   twice        blocks wrote elements that others wrote as well, so many that the rest cannot be written any more
 //   missing      all blocks were run after all, and an element was not written
 //
@@ -82,7 +83,8 @@ std::optional<Missing> missing_of(const TensorSpec& output, int64_t elements, co
     for (const SampledWrites& writes : launch.writes) {
       if (writes.buffer != output.name) continue;
       ++writers;
-      reach += static_cast<double>(launch.blocks) * static_cast<double>(writes.most);
+      reach += static_cast<double>(launch.blocks - launch.run) * static_cast<double>(writes.most) +
+               static_cast<double>(writes.whole);
       twice += static_cast<double>(writes.sum - writes.distinct);
     }
   }

@@ -285,6 +285,7 @@ void BlockSample::on_block_end(const vgpu::Block& block) {
     found->least = std::min(found->least, whole);
     found->most = std::max(found->most, whole);
     found->sum += count;
+    found->whole += whole;
   }
 }
 

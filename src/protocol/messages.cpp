@@ -271,7 +271,8 @@ Json json_of(const SampleReport& report) {
                         {"least", one.least},
                         {"most", one.most},
                         {"sum", one.sum},
-                        {"distinct", one.distinct}});
+                        {"distinct", one.distinct},
+                        {"whole", one.whole}});
     Json json = {{"kernel", launch.kernel},
                  {"blocks", launch.blocks},
                  {"run", launch.run},
@@ -325,6 +326,7 @@ SampleReport read_report(FieldReader& fields) {
       writes.most = item.unsigned_integer("most");
       writes.sum = item.unsigned_integer("sum");
       writes.distinct = item.unsigned_integer("distinct", writes.sum);
+      writes.whole = item.unsigned_integer("whole");
       launch.writes.push_back(std::move(writes));
     });
     report.launches.push_back(std::move(launch));

@@ -166,7 +166,8 @@ struct SampledWrites {
   std::string buffer;
   uint64_t writers = 0;          // blocks that wrote to it
   uint64_t least = 0, most = 0;  // by one of them, with what iterations would have written that were left out
-  uint64_t sum = 0, distinct = 0;
+  uint64_t sum = 0, distinct = 0;  // by all of them
+  uint64_t whole = 0;  // the same as `sum`, with what iterations would have written that were left out
   bool operator==(const SampledWrites&) const = default;
 };
 // A loop that cannot end.

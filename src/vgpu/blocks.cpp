@@ -93,13 +93,13 @@ void run_warp(Warp& w, int64_t slice) {
 }
 
 // The same under a schedule that changes places within a turn.
-void run_unsteadily(Warp& w, int64_t slice, bool interleaved) {
+void run_unsteadily(Warp& w, int64_t slice, bool interleaved, bool everywhere) {
   w.slice = slice;
   w.worker->running = &w;
   const Inst* pc = w.pc;
   for (bool first = true; pc; first = false) {
     if (pc->may_part && w.drift != 0) pc = drift(w, pc);
-    if (pc->may_interleave && interleaved && !first) {
+    if (interleaved && !first && (pc->may_interleave || (everywhere && pc->may_part))) {
       w.pc = pc;
       break;
     }
@@ -162,7 +162,7 @@ void take_turn(Warp& w, uint64_t seed, int64_t slice) {
   const bool interleaved = schedule_kind(seed) == ScheduleKind::Interleaved;
   if (seed == 0) w.drift = 0;
   if (interleaved || w.drift != 0)
-    run_unsteadily(w, slice, interleaved);
+    run_unsteadily(w, slice, interleaved, interleaves_everywhere(seed));
   else if (!w.grid->loops.empty())
     run_leaving_out(w, slice);
   else

@@ -108,13 +108,14 @@ class Run final : public GridRun {
     if (grid_.workspace) device_.memory.release(grid_.workspace);
   }
 
-  State step() override {
+  State step(uint64_t turns) override {
     if (ended_) return State::Ended;
     const auto begin = Clock::now();
     const auto deadline = begin + kStep;
     {
       std::lock_guard lock(mutex_);
       fruitless_of_step_ = 0;
+      turns_left_ = turns == 0 ? UINT64_MAX : turns;
     }
     device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
@@ -162,6 +163,7 @@ class Run final : public GridRun {
 
   std::mutex mutex_;  // of what follows
   uint64_t started_ = 0, resident_ = 0;
+  uint64_t turns_left_ = UINT64_MAX;                      // of this step
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
   std::deque<std::unique_ptr<Cluster>> suspended_, held_;
 
@@ -246,6 +248,7 @@ class Run final : public GridRun {
   // poll.
   std::unique_ptr<Cluster> take(Worker& worker) {
     std::unique_lock lock(mutex_);
+    if (turns_left_ == 0) return nullptr;
     leave_out_late();
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
@@ -257,10 +260,12 @@ class Run final : public GridRun {
       }
       auto cluster = std::move(suspended_.front());
       suspended_.pop_front();
+      --turns_left_;
       return cluster;
     }
     const uint64_t linear = nth(started_++);
     ++resident_;
+    --turns_left_;
     lock.unlock();
     std::unique_ptr<Cluster> cluster;
     if (worker.idle.empty()) {

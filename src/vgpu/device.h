@@ -108,13 +108,14 @@ struct LaunchOutcome {
   bool cut = false;       // it was ended while clusters were under way
 };
 
-// A grid under way. Launches on different streams take turns: step() runs for a while.
+// A grid under way. Launches on different streams take turns: step() runs for a while, or for so many turns of its
+// blocks; 0: no matter how many.
 class GridRun {
  public:
   virtual ~GridRun() = default;
   // Stalled: every block polls for something outside. Held: all have said that dependents may start, and stand there.
   enum class State : uint8_t { Running, Stalled, Held, Ended };
-  virtual State step() = 0;
+  virtual State step(uint64_t turns = 0) = 0;
   virtual void
   give_up() = 0;  // after Stalled, when nobody else will write what its blocks poll for: ends it as a livelock
   virtual void release() = 0;      // blocks that are held go on

@@ -16,7 +16,7 @@ using ptx::Opcode;
 using OperandKind = ptx::Operand::Kind;
 using Flags = std::vector<bool>;  // by position in the body
 
-constexpr size_t kMostInstructions = 20000;  // of a function that is looked at
+constexpr size_t kMostOfALoopsFunction = 20000;  // of a function that is looked at
 constexpr size_t kMostLoops = 64;
 
 // What a register holds while the loop runs, in terms of what it carries.
@@ -436,7 +436,7 @@ class Analysis {
 }  // namespace
 
 std::vector<RegularLoop> regular_loops(const Function& function, Handler join) {
-  if (!function.ptx || function.ptx->body.size() > kMostInstructions) return {};
+  if (!function.ptx || function.ptx->body.size() > kMostOfALoopsFunction) return {};
   return Analysis(function, join).run();
 }
 

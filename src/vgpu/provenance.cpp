@@ -13,7 +13,7 @@ using ptx::Opcode;
 using OperandKind = ptx::Operand::Kind;
 
 constexpr uint32_t kPointerBytes = 8;
-constexpr size_t kMostInstructions = 50000;  // of a function that is looked at
+constexpr size_t kMostFollowed = 50000;  // of a function that is looked at
 
 // What a register holds: a sum of pointers (by their place in the parameters) and of plain numbers.
 struct Origin {
@@ -207,7 +207,7 @@ std::optional<std::pair<Address, Address>> around(const Memory& memory, Address 
 }  // namespace
 
 std::vector<SiteOrigin> site_origins(const Function& kernel, std::span<const uint32_t> pointers) {
-  if (!kernel.ptx || kernel.ptx->body.size() > kMostInstructions) return {};
+  if (!kernel.ptx || kernel.ptx->body.size() > kMostFollowed) return {};
   return Follow(kernel, pointers).run();
 }
 
