@@ -42,7 +42,8 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
   Families families;
   for (const TensorSpec* spec : contract.inputs()) {
     Family wanted = contract::is_float(spec->dtype) ? floats : integers;
-    if (largest_sums && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
+    if (largest_sums && spec->values.kind == ValuesKind::Integers)
+      wanted = integers == Family::Extremes ? Family::Largest : Family::NearTop;
     const std::vector<Family> known = families_for(*spec);
     families[spec->name] =
         std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
