@@ -16,7 +16,7 @@ using ptx::Opcode;
 using OperandKind = ptx::Operand::Kind;
 using Flags = std::vector<bool>;  // by position in the body
 
-constexpr size_t kMostOfALoopsFunction = 20000;  // of a function that is looked at
+constexpr size_t kMostOfALoopsFunction = 4000;  // of a function that is looked at
 constexpr size_t kMostLoops = 64;
 
 // What a register holds while the loop runs, in terms of what it carries.

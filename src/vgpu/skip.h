@@ -25,6 +25,8 @@ LoopPlan plan_loops(const Function& kernel, Handler join, std::vector<double> sh
 struct LoopVisit {
   uint64_t arrivals = 0;  // at its head
   uint64_t done = 0;      // iterations, those that were left out among them
+  uint64_t limit =
+      0;  // of a loop without an end: iterations after which nothing new can happen; 0: not known yet
 };
 
 // Runs a warp's turn, leaving out iterations of regular loops.
