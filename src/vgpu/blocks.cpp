@@ -341,7 +341,7 @@ void place_block(Block& block, Cluster& cluster, GridContext& grid, uint32_t ran
   const Dim3& extent = grid.info.config.grid;
   block.linear = block.id[0] + uint64_t{extent.x} * (block.id[1] + uint64_t{extent.y} * block.id[2]);
   block.rank = rank;
-  block.triggered = false;
+  block.triggered = block.awaits_prior = false;
   block.cluster = &cluster;
   block.grid = &grid;
   block.threads = static_cast<uint32_t>(grid.info.config.block.count());
@@ -409,10 +409,14 @@ static bool is_held_up(const Cluster& cluster) {
           1);
 }
 
-// Every block has said that dependents may start, or has ended.
+// Every block has said that dependents may start, or has ended; or some wait for the grid before.
 static bool is_held(const Cluster& cluster) {
-  if (!cluster.blocks.front().grid->holds_at_trigger.load(std::memory_order_relaxed)) return false;
-  return std::all_of(cluster.blocks.begin(), cluster.blocks.end(),
+  const GridContext& grid = *cluster.blocks.front().grid;
+  const auto& blocks = cluster.blocks;
+  if (grid.prior_runs.load(std::memory_order_relaxed))
+    return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) { return block.awaits_prior; });
+  if (!grid.holds_at_trigger.load(std::memory_order_relaxed)) return false;
+  return std::all_of(blocks.begin(), blocks.end(),
                      [](const Block& block) { return block.triggered || has_ended(block); });
 }
 

@@ -125,7 +125,7 @@ class Run final : public GridRun {
     }
     std::unique_lock lock(mutex_);
     if (!held_.empty() && suspended_.empty()) {
-      if (started_ == total_) return State::Held;
+      if (started_ == total_ || grid_.prior_runs) return State::Held;
       if (resident_ < resident_limit_) return State::Running;
       lock.unlock();
       release();  // the other blocks find no room until some of these have ended
@@ -141,10 +141,13 @@ class Run final : public GridRun {
   void release() override {
     std::lock_guard lock(mutex_);
     grid_.holds_at_trigger = false;
-    for (auto& cluster : held_) suspended_.push_back(std::move(cluster));
-    held_.clear();
+    let_held_go();
   }
-  void prior_ended() override { grid_.prior_runs = false; }
+  void prior_ended() override {
+    std::lock_guard lock(mutex_);
+    grid_.prior_runs = false;
+    let_held_go();
+  }
 
   const LaunchOutcome& outcome() const override { return outcome_; }
   const LaunchInfo& info() const override { return grid_.info; }
@@ -226,6 +229,11 @@ class Run final : public GridRun {
     resident_limit_ *= 2;
     fruitless_turns_ = fruitless_of_step_ = 0;
     return true;
+  }
+
+  void let_held_go() {
+    for (auto& cluster : held_) suspended_.push_back(std::move(cluster));
+    held_.clear();
   }
 
   uint64_t patience() const { return kTurnsBeforeStalled + 20 * resident_; }

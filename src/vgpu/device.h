@@ -113,7 +113,8 @@ struct LaunchOutcome {
 class GridRun {
  public:
   virtual ~GridRun() = default;
-  // Stalled: every block polls for something outside. Held: all have said that dependents may start, and stand there.
+  // Stalled: every block polls for something outside. Held: all stand at griddepcontrol, having said that dependents may
+  // start or waiting for the grid before.
   enum class State : uint8_t { Running, Stalled, Held, Ended };
   virtual State step(uint64_t turns = 0) = 0;
   virtual void

@@ -250,14 +250,13 @@ Outlook look(Probe& probe, const RegularLoop& loop) {
 }
 
 // The next iteration that is worth running, `done` being the one that would be next; none: none of those that are left.
-std::optional<uint64_t> next_of_interest(const LoopPlan& plan, uint64_t done, const Outlook& outlook) {
+std::optional<uint64_t> next_of_interest(const LoopPlan& plan, const LoopVisit& visit,
+                                         const Outlook& outlook) {
+  const uint64_t done = visit.done, all = outlook.ends ? done + outlook.exit : visit.limit;
   std::optional<uint64_t> next;
   const auto consider = [&](uint64_t at) {
     if (at >= done && (!next || at < *next)) next = at;
   };
-  const uint64_t all = done + (outlook.ends            ? outlook.exit
-                               : outlook.wraps.empty() ? 0
-                                                       : outlook.wraps.back() + 1);
   const auto around = [&](uint64_t at) {
     if (at > 0) consider(at - 1);
     consider(at);
@@ -310,8 +309,10 @@ bool leave_out(Warp& w, uint32_t index) {
     ++visit.done;
     return true;
   }
-  const auto next = next_of_interest(plan, visit.done, outlook);
-  if (!next && !outlook.ends) {
+  if (!outlook.ends && visit.limit == 0)
+    visit.limit = visit.done + (outlook.wraps.empty() ? 0 : outlook.wraps.back() + 1);
+  const auto next = next_of_interest(plan, visit, outlook);
+  if (!outlook.ends && (!next || visit.done >= visit.limit)) {
     probe.restore();
     report_endless(w, loop);
     return false;

@@ -499,6 +499,11 @@ Streams::Operation* Streams::early_dependent_locked(const Operation& operation) 
 }
 
 void Streams::let_dependent_ahead_locked(Lock& lock, Operation& operation) {
+  if (operation.started && operation.blockers != 0) {  // it waits for the grid that it overtook
+    operation.held = true;
+    release_prior_locked(operation);
+    return;
+  }
   Operation* next = early_dependent_locked(operation);
   if (!next) {
     operation.run->release();
@@ -577,7 +582,8 @@ bool Streams::step_locked(Lock& lock, size_t position) {
   Operation& operation = *pending_.at(id);
   GridRun::State state;
   // Under a seed, grids that run beside each other change places after a few blocks, so that they meet half done.
-  const uint64_t turns = options_.seed != 0 && running_.size() > 1 ? 1 + choose(kMostTurns) : 0;
+  const bool beside = options_.seed != 0 && running_.size() > 1 && !operation.started;
+  const uint64_t turns = beside ? 1 + choose(kMostTurns) : 0;
   lock.unlock();
   {
     std::lock_guard hold(engine_);
@@ -644,7 +650,7 @@ void Streams::complete_locked(OperationId id) {
     else if (next.finished)
       complete_locked(dependent);
     else
-      next.run->prior_ended();
+      next.held = false, next.run->prior_ended();
   }
   bool wanted = std::find(targets_.begin(), targets_.end(), id) != targets_.end();
   if (wanted || throttled_) done_.notify_all();

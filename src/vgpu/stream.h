@@ -208,7 +208,7 @@ class Streams {
     uint32_t blockers = 0;                // predecessors that are pending
     std::unique_ptr<GridRun> run;
     bool stalled = false;
-    bool held = false;      // at griddepcontrol.launch_dependents, while a dependent runs ahead
+    bool held = false;      // while a dependent runs ahead, or until the grid before has ended
     bool started = false;   // early: before all that it comes after was done …
     bool finished = false;  // … and it has ended as well; it counts as done when they are
   };

@@ -149,6 +149,7 @@ struct Block {
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                                  // in its cluster
   bool triggered = false;                             // a thread said griddepcontrol.launch_dependents
+  bool awaits_prior = false;                          // one waits for the grid before (griddepcontrol.wait)
   mutable void* listener_state[kMostListeners] = {};  // by Listener::slot(); see BlockStates
   std::vector<std::byte> shared_storage;
   std::vector<uint8_t> shared_initialised_storage;
