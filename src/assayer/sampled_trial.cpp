@@ -3,7 +3,8 @@
 //
 // Of outputs, three things can be said without having run all blocks:
 //
-//   too little   no block wrote more than w elements, and as many of those as there are blocks are less than all
+//   too little   what the blocks wrote that were run, and w elements for each of the others, are less than all: blocks
+//                that should have written did not, or the grid is too small
 //   twice        blocks wrote elements that others wrote as well, so many that the rest cannot be written any more
 //   missing      all blocks were run after all, and an element was not written
 //
@@ -77,12 +78,13 @@ std::optional<Missing> missing_of(const TensorSpec& output, int64_t elements, co
   bool whole = true;
   int writers = 0;
   for (const SampledLaunch& launch : report.launches) {
-    whole &= launch.run == launch.blocks;
+    whole &= launch.run == launch.blocks && launch.left_out == 0;
     if (launch.run < std::min(launch.blocks, kEnoughBlocks)) return std::nullopt;
     for (const SampledWrites& writes : launch.writes) {
       if (writes.buffer != output.name) continue;
       ++writers;
-      reach += static_cast<double>(launch.blocks) * static_cast<double>(writes.most);
+      reach += static_cast<double>(launch.blocks - launch.run) * static_cast<double>(writes.most) +
+               static_cast<double>(writes.whole);
       twice += static_cast<double>(writes.sum - writes.distinct);
     }
   }
@@ -112,6 +114,22 @@ std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64
     if ((range.count - 1) % step != 0) elements.push_back(range.first + range.count - 1);
   }
   return elements;
+}
+
+// A loop of which iterations were left out: there is none in which it ends.
+Finding endless(const SampledLaunch& launch, const std::string& entry) {
+  evidence::Process process{.entry = entry, .kernel = launch.kernel};
+  process.limit =
+      launch.endless->wraps
+          ? "a count of 32 bits wraps before this loop reaches its end, so that it goes on for ever"
+          : "what this loop counts does not grow towards its end";
+  Finding finding{.kind = Kind::Timeout};
+  if (launch.endless->line > 0) {
+    finding.where = {shown(launch.endless->file), launch.endless->line};
+    process.standing.push_back(finding.where);
+  }
+  finding.evidence = std::move(process);
+  return finding;
 }
 
 }  // namespace
@@ -223,6 +241,12 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   if (!report || observation.calls.empty() || result.state != TrialState::Judged ||
       has_error(result.findings))
     return false;
+  for (const SampledLaunch& launch : report->launches) {
+    if (launch.endless) {
+      result.findings.push_back(endless(launch, subject_.symbol));
+      return false;
+    }
+  }
   for (const SampledLaunch& launch : report->launches) {
     result.sampled.blocks += launch.blocks;
     result.sampled.run += launch.run;

@@ -1,0 +1,362 @@
+// Where a loop stands after j more iterations is computed, not run: the registers that it carries get the values that
+// they will have, and the few instructions that count and compare are executed for them by the engine itself. Between
+// two places where a number of 32 bits wraps, all that is compared grows evenly, so two such probes say in which
+// iteration a comparison changes its mind.
+#include "vgpu/skip.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "vgpu/program.h"
+#include "vgpu/run.h"
+
+namespace assay::vgpu {
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr uint64_t kFirstIterations = 3;                          // that are always run
+constexpr uint64_t kFewIterations = 64;                           // of a loop that is run whole
+constexpr uint64_t kHorizon = uint64_t{1} << 40;                  // iterations; no tensor is so long
+constexpr double kRandomShares[] = {0.127, 0.359, 0.618, 0.871};  // chosen
+constexpr int kWraps = 2;  // of each number that are looked at, signed and unsigned
+
+class Probe {
+ public:
+  Probe(Warp& warp, const RegularLoop& loop)
+      : w_(warp), loop_(loop), lanes_(warp.active), bytes_(warp.frame->function->plane_bytes) {
+    planes_.assign(w_.planes, w_.planes + bytes_);
+    if (w_.poison) poison_.assign(w_.poison, w_.poison + bytes_ / 64);
+    if (w_.shadow) shadow_.assign(w_.shadow, w_.shadow + bytes_);
+    left_.resize(loop.exits.size());
+    right_.resize(loop.exits.size());
+    narrow_.resize(loop.narrow.size());
+    at(0);
+    for (const RegularLoop::Carried& sum : loop.carried) {
+      steps_.emplace_back();
+      for (uint32_t l = 0; l < kWarpSize; ++l)
+        steps_.back()[l] =
+            read(w_.planes, sum.plane, sum.bytes, l) - read(planes_.data(), sum.plane, sum.bytes, l);
+    }
+  }
+  ~Probe() {
+    if (!committed_) restore();
+  }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+  // What the counting part of iteration j, from now, compares.
+  void at(uint64_t j) {
+    restore();
+    if (j != 0) advance(j);
+    for (size_t n = 0; n < loop_.narrow.size(); ++n)
+      if (loop_.narrow[n].step == RegularLoop::kAtHead) keep_narrow(n);
+    const Function& function = *w_.frame->function;
+    for (uint32_t s = 0; s < loop_.steps.size(); ++s) {
+      for (size_t e = 0; e < loop_.exits.size(); ++e)
+        if (loop_.exits[e].step == s) keep_compared(e);
+      const Inst& inst = function.code[loop_.steps[s]];
+      inst.run(w_, inst);
+      for (size_t n = 0; n < loop_.narrow.size(); ++n)
+        if (loop_.narrow[n].step == s) keep_narrow(n);
+    }
+  }
+
+  void restore() {
+    std::memcpy(w_.planes, planes_.data(), bytes_);
+    if (w_.poison) std::memcpy(w_.poison, poison_.data(), poison_.size() * sizeof(uint32_t));
+    if (w_.shadow) std::memcpy(w_.shadow, shadow_.data(), bytes_);
+  }
+
+  // The carried registers as they are j iterations later.
+  void advance(uint64_t j) {
+    for (size_t c = 0; c < loop_.carried.size(); ++c) {
+      const auto [plane, bytes] = loop_.carried[c];
+      for (uint32_t rest = lanes_; rest != 0; rest &= rest - 1) {
+        const auto l = static_cast<uint32_t>(std::countr_zero(rest));
+        const uint64_t value = read(planes_.data(), plane, bytes, l) + j * steps_[c][l];
+        std::memcpy(w_.planes + plane + size_t{l} * bytes, &value, bytes);
+      }
+    }
+  }
+
+  void commit() { committed_ = true; }
+
+  uint32_t lanes() const { return lanes_; }
+  Wide left(size_t exit, uint32_t lane) const { return left_[exit][lane]; }
+  Wide right(size_t exit, uint32_t lane) const { return right_[exit][lane]; }
+  uint32_t narrow(size_t n, uint32_t lane) const { return narrow_[n][lane]; }
+
+ private:
+  static uint64_t read(const std::byte* planes, PlaneOffset plane, uint32_t bytes, uint32_t lane) {
+    uint64_t value = 0;
+    std::memcpy(&value, planes + plane + size_t{lane} * bytes, bytes);
+    return value;
+  }
+
+  static Wide extended(uint64_t bits, const RegularLoop::Exit& exit) {
+    if (exit.bytes == 4)
+      return exit.is_signed ? Wide{static_cast<int32_t>(bits)} : Wide{static_cast<uint32_t>(bits)};
+    return exit.is_signed ? Wide{static_cast<int64_t>(bits)} : Wide{bits};
+  }
+
+  void keep_compared(size_t e) {
+    const RegularLoop::Exit& exit = loop_.exits[e];
+    const auto side = [&](const RegularLoop::Side& s, uint32_t lane) {
+      return extended(s.is_constant ? s.bits : read(w_.planes, s.plane, exit.bytes, lane), exit);
+    };
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      left_[e][l] = side(exit.left, l);
+      right_[e][l] = side(exit.right, l);
+    }
+  }
+
+  void keep_narrow(size_t n) {
+    std::memcpy(narrow_[n].data(), w_.planes + loop_.narrow[n].plane, sizeof narrow_[n]);
+  }
+
+  Warp& w_;
+  const RegularLoop& loop_;
+  const uint32_t lanes_;
+  const size_t bytes_;
+  bool committed_ = false;
+  std::vector<std::byte> planes_, shadow_;
+  std::vector<uint32_t> poison_;
+  std::vector<std::array<uint64_t, kWarpSize>> steps_;  // by carried register
+  std::vector<std::array<Wide, kWarpSize>> left_, right_;
+  std::vector<std::array<uint32_t, kWarpSize>> narrow_;
+};
+
+RegularLoop::Compare negated(RegularLoop::Compare compare) {
+  using C = RegularLoop::Compare;
+  switch (compare) {
+    case C::Equal:
+      return C::NotEqual;
+    case C::NotEqual:
+      return C::Equal;
+    case C::Less:
+      return C::GreaterEqual;
+    case C::LessEqual:
+      return C::Greater;
+    case C::Greater:
+      return C::LessEqual;
+    case C::GreaterEqual:
+      return C::Less;
+  }
+  return compare;
+}
+
+// The first t at which `difference + t * growth` compares so with zero.
+std::optional<Wide> first_time(RegularLoop::Compare compare, Wide difference, Wide growth) {
+  using C = RegularLoop::Compare;
+  switch (compare) {
+    case C::Equal:
+      if (difference == 0) return 0;
+      if (growth == 0 || difference % growth != 0 || -difference / growth < 0) return std::nullopt;
+      return -difference / growth;
+    case C::NotEqual:
+      if (difference != 0) return 0;
+      return growth == 0 ? std::nullopt : std::optional<Wide>(1);
+    case C::Greater:
+      return first_time(C::Less, -difference, -growth);
+    case C::GreaterEqual:
+      return first_time(C::LessEqual, -difference, -growth);
+    case C::Less:
+      if (difference < 0) return 0;
+      return growth >= 0 ? std::nullopt : std::optional<Wide>(difference / -growth + 1);
+    case C::LessEqual:
+      if (difference <= 0) return 0;
+      return growth >= 0 ? std::nullopt : std::optional<Wide>((difference - growth - 1) / -growth);
+  }
+  return std::nullopt;
+}
+
+// Iterations at which a number of 32 bits passes the end of its range, signed and unsigned.
+void add_wraps(uint32_t value, uint32_t next, std::vector<uint64_t>& wraps) {
+  const int64_t growth = static_cast<int32_t>(next - value);
+  if (growth == 0) return;
+  for (const int64_t from : {int64_t{static_cast<int32_t>(value)} + (int64_t{1} << 31), int64_t{value}}) {
+    const int64_t room = growth > 0 ? (int64_t{1} << 32) - from : from + 1;  // until it is out of range
+    const int64_t speed = growth > 0 ? growth : -growth;
+    for (int64_t wrap = 0; wrap < kWraps; ++wrap)
+      wraps.push_back(static_cast<uint64_t>((room + (wrap << 32) + speed - 1) / speed));
+  }
+}
+
+std::vector<uint64_t> wraps_of(Probe& probe, const RegularLoop& loop) {
+  std::vector<uint64_t> wraps;
+  std::vector<std::array<uint32_t, kWarpSize>> now(loop.narrow.size());
+  const auto each = [&](auto f) {
+    for (size_t n = 0; n < loop.narrow.size(); ++n)
+      for (uint32_t rest = probe.lanes(); rest != 0; rest &= rest - 1)
+        f(n, static_cast<uint32_t>(std::countr_zero(rest)));
+  };
+  probe.at(0);
+  each([&](size_t n, uint32_t l) { now[n][l] = probe.narrow(n, l); });
+  probe.at(1);
+  each([&](size_t n, uint32_t l) { add_wraps(now[n][l], probe.narrow(n, l), wraps); });
+  std::sort(wraps.begin(), wraps.end());
+  wraps.erase(std::unique(wraps.begin(), wraps.end()), wraps.end());
+  return wraps;
+}
+
+// The first iteration in [from, to), between which nothing wraps, in which a lane leaves.
+std::optional<uint64_t> exit_between(Probe& probe, const RegularLoop& loop, uint64_t from, uint64_t to) {
+  const size_t exits = loop.exits.size();
+  std::vector<std::array<Wide, kWarpSize>> difference(exits);
+  probe.at(from);
+  for (size_t e = 0; e < exits; ++e)
+    for (uint32_t l = 0; l < kWarpSize; ++l) difference[e][l] = probe.left(e, l) - probe.right(e, l);
+  if (to - from > 1) probe.at(from + 1);
+  std::optional<uint64_t> first;
+  for (size_t e = 0; e < exits; ++e) {
+    const auto compare = loop.exits[e].when ? loop.exits[e].compare : negated(loop.exits[e].compare);
+    for (uint32_t rest = probe.lanes(); rest != 0; rest &= rest - 1) {
+      const auto l = static_cast<uint32_t>(std::countr_zero(rest));
+      const Wide growth = probe.left(e, l) - probe.right(e, l) - difference[e][l];
+      const auto time = first_time(compare, difference[e][l], growth);
+      if (!time || *time >= Wide{to - from}) continue;
+      const uint64_t at = from + static_cast<uint64_t>(*time);
+      if (!first || at < *first) first = at;
+    }
+  }
+  return first;
+}
+
+Outlook look(Probe& probe, const RegularLoop& loop) {
+  Outlook outlook{.wraps = wraps_of(probe, loop)};
+  // A comparison before the counting sees a wrap one iteration later than one behind it.
+  std::vector<uint64_t> ends;
+  for (const uint64_t wrap : outlook.wraps)
+    for (const uint64_t at : {wrap, wrap + 1})
+      if (at > 0 && at < kHorizon) ends.push_back(at);
+  if (ends.empty()) ends.push_back(kHorizon);
+  std::sort(ends.begin(), ends.end());
+  uint64_t from = 0;
+  for (const uint64_t end : ends) {
+    if (end <= from) continue;
+    if (const auto exit = exit_between(probe, loop, from, end)) {
+      outlook.ends = true;
+      outlook.exit = *exit;
+      break;
+    }
+    from = end;
+  }
+  return outlook;
+}
+
+// The next iteration that is worth running, `done` being the one that would be next; none: none of those that are left.
+std::optional<uint64_t> next_of_interest(const LoopPlan& plan, const LoopVisit& visit,
+                                         const Outlook& outlook) {
+  const uint64_t done = visit.done, all = outlook.ends ? done + outlook.exit : visit.limit;
+  std::optional<uint64_t> next;
+  const auto consider = [&](uint64_t at) {
+    if (at >= done && (!next || at < *next)) next = at;
+  };
+  const auto around = [&](uint64_t at) {
+    if (at > 0) consider(at - 1);
+    consider(at);
+    if (at < all) consider(at + 1);
+  };
+  for (const uint64_t wrap : outlook.wraps)
+    if (done + wrap <= all) around(done + wrap);
+  for (const double share : plan.shares) around(static_cast<uint64_t>(share * static_cast<double>(all)));
+  for (const double share : kRandomShares) consider(static_cast<uint64_t>(share * static_cast<double>(all)));
+  if (outlook.ends) around(all);
+  return next && *next <= all ? next : std::nullopt;
+}
+
+void report_endless(Warp& w, const RegularLoop& loop) {
+  const Inst& inst = w.frame->function->code[loop.exits.front().branch];
+  for (Listener* listener : listeners(w))
+    listener->on_violation(w, inst,
+                           {.what = Violation::Endless,
+                            .lanes = w.active,
+                            .first_lane = static_cast<uint32_t>(std::countr_zero(w.active)),
+                            .detail = loop.narrow.empty() ? "" : "wraps"});
+  w.grid->cut = true;
+  w.grid->stopped = true;
+}
+
+bool may_skip(Warp& w, uint64_t iterations) {
+  bool may = true;
+  for (Listener* listener : listeners(w)) may &= listener->may_skip(w, iterations);
+  return may;
+}
+
+// At the head of a loop: leaves out what is not worth running. False: the loop never ends, and neither would the warp.
+bool leave_out(Warp& w, uint32_t index) {
+  const LoopPlan& plan = w.grid->loops;
+  const RegularLoop& loop = plan.loops[index];
+  if (w.visits.size() < plan.loops.size()) w.visits.resize(plan.loops.size());
+  LoopVisit& visit = w.visits[index];
+  const bool together = !loop.has_collective || w.active == w.live;
+  if (!may_skip(w, 0) || !together || visit.arrivals++ < kFirstIterations) {
+    ++visit.done;
+    return true;
+  }
+  Probe probe(w, loop);
+  const Outlook outlook = look(probe, loop);
+  if (outlook.ends && outlook.exit == 0) {  // the last iteration; who comes here again begins anew
+    visit = {};
+    return true;
+  }
+  if (outlook.ends && visit.done + outlook.exit < kFewIterations) {
+    ++visit.done;
+    return true;
+  }
+  if (!outlook.ends && visit.limit == 0)
+    visit.limit = visit.done + (outlook.wraps.empty() ? 0 : outlook.wraps.back() + 1);
+  const auto next = next_of_interest(plan, visit, outlook);
+  if (!outlook.ends && (!next || visit.done >= visit.limit)) {
+    probe.restore();
+    report_endless(w, loop);
+    return false;
+  }
+  uint64_t skipped = next ? *next - visit.done : 0;
+  if (outlook.ends) skipped = std::min(skipped, outlook.exit - 1);
+  probe.restore();
+  if (skipped > 0 && may_skip(w, skipped)) {
+    probe.advance(skipped);
+    probe.commit();
+    visit.done += skipped;
+  }
+  ++visit.done;
+  return true;
+}
+
+}  // namespace
+
+LoopPlan plan_loops(const Function& kernel, Handler join, std::vector<double> shares) {
+  LoopPlan plan{.loops = regular_loops(kernel, join), .shares = std::move(shares)};
+  plan.loop_at.assign(kernel.code.size(), 0);
+  for (size_t i = 0; i < plan.loops.size(); ++i)
+    plan.loop_at[plan.loops[i].head] = static_cast<uint8_t>(i + 1);
+  return plan;
+}
+
+Outlook look_ahead(Warp& warp, const RegularLoop& loop) {
+  Probe probe(warp, loop);
+  return look(probe, loop);
+}
+
+void run_leaving_out(Warp& w, int64_t slice) {
+  w.slice = slice;
+  w.worker->running = &w;
+  const Inst* pc = w.pc;
+  const std::vector<uint8_t>& loop_at = w.grid->loops.loop_at;
+  while (pc) {
+    if (w.frame->depth == 0 && loop_at[pc->index] != 0 && !leave_out(w, loop_at[pc->index] - 1u)) {
+      w.pc = pc;
+      break;
+    }
+    pc = pc->run(w, *pc);
+  }
+  deliver_pending_loads(w);
+}
+
+}  // namespace assay::vgpu
