@@ -36,16 +36,15 @@ EPS = 1e-6
 SETTINGS = {
     "as assay train": {},
     "fp32 activations": {"activations": "fp32"},
-    "fp32 activations, attention in one order": {"activations": "fp32", "attention": "math"},
-    "fp32, first weights of PyTorch": {"activations": "fp32", "embedding_spread": 1.0, "linear_spread": None},
-    "bf16, first weights of PyTorch": {"embedding_spread": 1.0, "linear_spread": None},
-    "fp32, embedding 0.02, else of PyTorch": {"activations": "fp32", "linear_spread": None},
-    "fp32, embedding 0.1": {"activations": "fp32", "embedding_spread": 0.1},
     "fp32, all weights 0.02": {"activations": "fp32", "linear_spread": 0.02},
+    "fp32, first weights of PyTorch": {"activations": "fp32", "embedding_spread": 1.0, "linear_spread": None},
+    "fp32, embedding 0.02, else of PyTorch": {"activations": "fp32", "linear_spread": None},
     "bf16, all weights 0.02": {"linear_spread": 0.02},
-    "fp32, tied head": {"activations": "fp32", "tied": True},
-    "fp32, all 0.02, tied head": {"activations": "fp32", "linear_spread": 0.02, "tied": True},
+    "fp32, embedding 0.1": {"activations": "fp32", "embedding_spread": 0.1},
     "fp32, independent tokens": {"activations": "fp32", "follows": 0.0},
+    "fp32, attention in one order": {"activations": "fp32", "attention": "math"},
+    "fp32, tied head": {"activations": "fp32", "tied": True},
+    "bf16, first weights of PyTorch": {"embedding_spread": 1.0, "linear_spread": None},
     "fp32, tokens always follow": {"activations": "fp32", "follows": 1.0},
 }
 ZIPF_EXPONENT = 1.1
