@@ -282,6 +282,7 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
   finding.found.found_with = trial::to_string(trial);
   finding.found.smallest = trial::to_string(small);
   finding.found.trial = trial::to_json(small).dump();
+  if (parts_.options.device == subject::Device::Cuda) finding.found.devices = {"cuda"};
   const std::string record = save_trial(parts_.contract, parts_.options, finding, small, report_.files);
   if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
   report_.findings.push_back(std::move(finding));

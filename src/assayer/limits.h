@@ -54,6 +54,14 @@ inline constexpr double kBudgetMargin = 1.3;
 // not support count for much more.
 inline constexpr int kMostUseless = 200, kMostUnsupported = 2;
 
+// Seconds in which a failure that one device showed is looked for on the other. Chosen: a few calls and their cause.
+inline constexpr double kOtherDeviceSeconds = 5;
+// Seconds of a call that compute-sanitizer observes, which makes it a hundred times slower. Chosen.
+inline constexpr double kWitnessedSeconds = 20;
+// On a real GPU: trials that were made again under load because repeating them gave another result. Chosen: of a kernel
+// whose results may differ, every trial is one, and a few tell.
+inline constexpr int kMostShaken = 3;
+
 // ---- What follows a failure has its own seconds, so that a check ends soon after its budget is spent ----
 
 // They are seconds of its own (own_time.h), where others keep the machine busy; and so much of the elapsed

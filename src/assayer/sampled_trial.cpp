@@ -230,6 +230,8 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
       return unsampled("there is not enough device memory");
     case CallOutcome::Unavailable:
       break;
+    case CallOutcome::NoDeviceMemory:
+      return unsampled("there is not enough device memory");
     default:  // time and memory on the host, which nobody promised
       return unsampled(observation.error);
   }

@@ -262,10 +262,12 @@ struct Diagnosis {
 
 // Two calls whose results must agree and do not.
 struct Difference {
-  std::string relation;  // "repeated", "scaled", "permuted", …; "schedules": one launch, from the same memory
-  std::string change;    // "dy times 4", "schedules 0 and 3"; empty: the same inputs
-  std::string dim;       // that the contract declares batch_invariant; empty: it follows from the formula
-  int64_t count = 0;     // of elements
+  std::string
+      relation;  // "repeated", "scaled", "permuted", …; "schedules": one launch, from the same memory; on a real
+                 // GPU "load" (`change` says how it was repeated) and "graph"
+  std::string change;  // "dy times 4", "schedules 0 and 3"; empty: the same inputs
+  std::string dim;     // that the contract declares batch_invariant; empty: it follows from the formula
+  int64_t count = 0;   // of elements
   std::vector<int64_t> index;
   std::string first, second;  // the values there, as text
 };

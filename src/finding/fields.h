@@ -364,6 +364,9 @@ void list(V& v, FoundCase& f) {
   v("smallest", f.smallest);
   v("smallest_shows", f.smallest_shows);
   v("trials", f.trials);
+  v("devices", f.devices);
+  v("other_shows", f.other_shows);
+  v("witness", f.witness);
 }
 
 // ---- Names of enumerators, in their order ----

@@ -67,6 +67,16 @@ std::string difference_text(const Numeric& e) {
         "{}; byte {} begins a word that is {} and then {}",
         d.count, d.count == 1 ? "" : "s", e.output, d.count == 1 ? "s" : "", d.change,
         d.index.empty() ? 0 : d.index.front(), d.first, d.second);
+  if (d.relation == "load")
+    return fmt::format(
+        "two calls with the same inputs, {}, differ in {} element{} of {}: {} is {} and then {}", d.change,
+        d.count, d.count == 1 ? "" : "s", e.output, element, d.first, d.second);
+  if (d.relation == "graph")
+    return fmt::format(
+        "captured into a CUDA graph and replayed with other inputs, the call gives another result in {} "
+        "element{} of "
+        "{}: {} is {}, and {} from the graph",
+        d.count, d.count == 1 ? "" : "s", e.output, element, d.first, d.second);
   if (d.change.empty())
     return fmt::format("two calls with the same inputs differ in {} elements of {}: {} is {} and then {}",
                        d.count, e.output, element, d.first, d.second);

@@ -44,7 +44,9 @@ double Plan::shape_cost(const Shape& shape) const {
 
 double Plan::cost(const PlannedTrial& planned) const {
   const Condition& condition = planned.trial.condition;
-  const double calls = condition.looped ? kManyCalls : condition.overlapped || condition.repeated ? 2 : 1;
+  const double calls = condition.looped || condition.loaded         ? kManyCalls
+                       : condition.overlapped || condition.repeated ? 2
+                                                                    : 1;
   const double share = planned.brief ? kBriefCostShare : 1;
   if (planned.trial.sampled) return kSampledCost;
   return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));

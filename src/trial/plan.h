@@ -37,6 +37,7 @@ struct PlanOptions {
   double quick_elements = 3e5;      // of the trials that open the plan
   double quick_steps = 4e6;         // of the formula, likewise
   bool machines = true;             // the device can present itself as different GPUs, and takes schedules
+  bool load = false;                // the device is a real GPU, which other kernels can fill
   bool samples = false;             // the device can run some blocks of a grid
   SizeConstants constants;          // of the kernel's code
 };

@@ -424,6 +424,9 @@ void Plan::add_conditions() {
         add("repeated calls", quick(uniform_shape(contract_, longer)), all(contract_, Family::HeavyTail),
             {.schedule = kRepeatedSumSchedule, .repeated = true});
     }
+    if (options_.load)
+      add("under load", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
+          {.ordered = false, .overlapped = contract_.require.concurrent, .loaded = true});
     add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = kRepeatedSchedule, .repeated = true});

@@ -53,6 +53,7 @@ constexpr Switch kSwitches[] = {
     {"grown", &Condition::grown, "after a smaller call"},
     {"host_poison", &Condition::host_poison},
     {"shared_inputs", &Condition::shared_inputs, "inputs at one address"},
+    {"loaded", &Condition::loaded, "under load"},
     {"looped", &Condition::looped, "many calls"},
 };
 
@@ -177,7 +178,9 @@ Json to_json(const Trial& trial) {
   condition["cycles"] = trial.condition.cycles;
   condition["shift"] = trial.condition.shift;
   if (trial.condition.alignment != 0) condition["alignment"] = trial.condition.alignment;
-  for (const Switch& s : kSwitches) condition[s.name] = trial.condition.*s.member;
+  for (const Switch& s : kSwitches)
+    if (s.member != &Condition::loaded || trial.condition.loaded)
+      condition[s.name] = trial.condition.*s.member;
   condition["gpu"] = kGpus[trial.condition.gpu].id;
   condition["clock"] = trial.condition.clock;
   json["shape"] = shape;
