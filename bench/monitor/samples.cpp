@@ -1,7 +1,7 @@
 // How often the monitor is wrong about right kernels, and how soon it notices wrong ones (docs/measurements/monitor.md).
 //
 //     bench_monitor_samples right SAMPLES [SEED]   right implementations of many operators, through the judge of assayd
-//     bench_monitor_samples delay RUNS [SEED]      samples until an alarm, for faults of several sizes
+//     bench_monitor_samples delay RUNS [SEED [COLUMNS]]   samples until an alarm, for faults of several sizes
 //     bench_monitor_samples arl RUNS [SEED]        mean time to a false alarm, simulated at limits that can be reached
 //
 // Each prints a table in Markdown. `right` exits with 1 after an alarm.
@@ -138,9 +138,9 @@ struct Judged {
   double mean = 0;
 };
 
-// Row sums to bf16, as a kernel computes them in f32; then a share of the elements is off by one unit in the last place:
+// Sums of so many columns to bf16, as a kernel computes them in f32; then a share of the elements is off by one unit in the last place:
 // the smallest fault there is, and never proof.
-std::vector<Judged> judged_samples(double wrong, int count, uint64_t seed) {
+std::vector<Judged> judged_samples(double wrong, int count, uint64_t seed, int64_t columns) {
   static const Operator kRowSums{"row sums",
                                  R"(
 [kernel]
@@ -162,17 +162,17 @@ formula = "y[r] += x[r, c]"
 )",
                                  {}};
   static const Bench bench(kRowSums, 256);
-  constexpr int64_t kRows = 256, kColumns = 64;
+  constexpr int64_t kRows = 256;
   std::vector<Judged> all;
   Random random(mix(seed, hash(fmt::format("{}", wrong))));
   for (int sample = 0; sample < count; ++sample) {
-    contract::Tensor x = contract::Tensor::zeros(contract::DType::bf16, {kRows, kColumns}),
+    contract::Tensor x = contract::Tensor::zeros(contract::DType::bf16, {kRows, columns}),
                      y = contract::Tensor::zeros(contract::DType::bf16, {kRows});
     for (int64_t r = 0; r < kRows; ++r) {
       float sum = 0;
-      for (int64_t c = 0; c < kColumns; ++c) {
-        x.store(r * kColumns + c, random.uniform(-1, 1));
-        sum += static_cast<float>(x.load(r * kColumns + c));
+      for (int64_t c = 0; c < columns; ++c) {
+        x.store(r * columns + c, random.uniform(-1, 1));
+        sum += static_cast<float>(x.load(r * columns + c));
       }
       y.store(r, sum);
       uint16_t code = 0;
@@ -181,7 +181,7 @@ formula = "y[r] += x[r, c]"
       std::memcpy(y.at(r), &code, 2);
     }
     contract::Bindings bindings;
-    bindings.shape = {{"rows", kRows}, {"columns", kColumns}};
+    bindings.shape = {{"rows", kRows}, {"columns", columns}};
     bindings.inputs["x"] = std::make_shared<const contract::Tensor>(std::move(x));
     const auto verdict = bench.judge.judge(
         bindings, {{"y", std::make_shared<const contract::Tensor>(std::move(y))}}, random.bits());
@@ -213,7 +213,7 @@ Delay delay_of(int runs, Sample sample) {
   return {all[all.size() / 2], all[all.size() * 95 / 100]};
 }
 
-int delay(int runs, uint64_t seed) {
+int delay(int runs, uint64_t seed, int64_t columns) {
   struct Fault {
     const char* name;
     double wrong;      // share of the elements of a bad call
@@ -228,7 +228,7 @@ int delay(int runs, uint64_t seed) {
   constexpr int kElements = 256, kPool = 2000;
   constexpr double kMean = 0.0256;
   std::mt19937_64 random(seed);
-  const std::vector<Judged> right = judged_samples(0, kPool, seed);
+  const std::vector<Judged> right = judged_samples(0, kPool, seed, columns);
   double mean = 0, differing = 0;
   for (const Judged& one : right) mean += one.mean, differing += static_cast<double>(one.differing);
   fmt::print("The judge expects at most {:.4f} elements of a right sample to differ, and {:.4f} did.\n\n",
@@ -244,7 +244,7 @@ int delay(int runs, uint64_t seed) {
       const int differ = of_right(random) + (is_bad(random) ? of_bad(random) : 0);
       return Judged{static_cast<uint64_t>(differ), kMean};
     });
-    const std::vector<Judged> bad = judged_samples(fault.wrong, kPool, seed + 1);
+    const std::vector<Judged> bad = judged_samples(fault.wrong, kPool, seed + 1, columns);
     std::uniform_int_distribution<std::size_t> any(0, kPool - 1);
     const Delay measured =
         delay_of(runs, [&] { return is_bad(random) ? bad[any(random)] : right[any(random)]; });
@@ -289,7 +289,7 @@ int main(int argc, char** argv) {
   const uint64_t seed = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1;
   if (count < 1) return 2;
   if (what == "right") return right(count, seed);
-  if (what == "delay") return delay(static_cast<int>(count), seed);
+  if (what == "delay") return delay(static_cast<int>(count), seed, argc > 4 ? std::atoll(argv[4]) : 10);
   if (what == "arl") return arl(static_cast<int>(count), seed);
   return 2;
 }

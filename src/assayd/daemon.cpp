@@ -283,6 +283,8 @@ void Daemon::raise(Client& client, const Sample& sample, const std::string& kind
   const Json alarm = {
       {"alarm", kind},
       {"kernel", watched.name()},
+      {"function", watched.identity().kernel},
+      {"build", watched.identity().build},
       {"why", why},
       {"contract", client.application.contract.path},
       {"library", client.application.library},

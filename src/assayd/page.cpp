@@ -16,7 +16,7 @@ constexpr std::string_view kHead = R"(<!doctype html>
 <style>
 :root {{ --paper:#faf8f3; --raised:#fffefb; --ink:#211f1b; --soft:#6a6459; --rule:#e3ddd0; --bad:#a5321a; --good:#2a6845; --warn:#855f00; --link:#2b5a83 }}
 @media (prefers-color-scheme: dark) {{ :root {{ --paper:#161512; --raised:#1e1c19; --ink:#ebe6dc; --soft:#a79f91; --rule:#38352e; --bad:#f2917a; --good:#86cba2; --warn:#e2b95f; --link:#97c1e5 }} }}
-body {{ margin:0 auto; max-width:74rem; padding:2rem 1.5rem; background:var(--paper); color:var(--ink); font:1rem/1.5 system-ui,sans-serif }}
+body {{ overflow-wrap:anywhere; margin:0 auto; max-width:74rem; padding:2rem 1.5rem; background:var(--paper); color:var(--ink); font:1rem/1.5 system-ui,sans-serif }}
 h1, h2 {{ font-family:"Iowan Old Style",Palatino,Georgia,serif; line-height:1.2 }} h1 {{ margin:0 }} h2 {{ margin:2.2rem 0 .6rem; font-size:1.3rem }}
 a {{ color:var(--link) }} .soft {{ color:var(--soft) }} .bad {{ color:var(--bad); font-weight:600 }} .good {{ color:var(--good) }} .warn {{ color:var(--warn) }}
 code {{ font-family:ui-monospace,Menlo,Consolas,monospace; font-size:.875em; overflow-wrap:anywhere }}
@@ -55,11 +55,13 @@ std::string card_of(const std::string& name, const nlohmann::json& alarm) {
       alarm.contains("time") && alarm["time"].is_number_integer() ? alarm["time"].get<int64_t>() : 0;
   const std::string capture = text_in(alarm, "capture"), kind = text_in(alarm, "alarm"),
                     problem = text_in(alarm, "certificate_problem");
-  std::string text = fmt::format(
-      "<div class=\"alarm\"><p><b>{}</b> <span class=\"soft\">{}</span></p>\n<p>{}</p>\n", escaped(name),
-      kind == "evidence" ? "too many elements differ from the correct rounding"
-                         : "an element that no rounding explains",
-      text_in(alarm, "why"));
+  const std::string function = text_in(alarm, "function"), build = text_in(alarm, "build");
+  std::string text =
+      fmt::format("<div class=\"alarm\"><p><b>{}</b> <span class=\"soft\">{}</span></p>\n<p>{}</p>\n",
+                  function.empty() ? escaped(name) : function + (build.empty() ? "" : ", build " + build),
+                  kind == "evidence" ? "too many elements differ from the correct rounding"
+                                     : "an element that no rounding explains",
+                  text_in(alarm, "why"));
   text += fmt::format("<p class=\"soft\">{:%Y-%m-%d %H:%M:%S} UTC, {}, on {} {}</p>\n",
                       fmt::gmtime(static_cast<std::time_t>(time)), text_in(alarm, "application"),
                       text_in(alarm, "device"), text_in(alarm, "gpu"));
@@ -71,6 +73,9 @@ std::string card_of(const std::string& name, const nlohmann::json& alarm) {
     text += fmt::format(
         "<p>Kernel or hardware? Run the captured call again:</p><pre><code>assay replay {}</code></pre>\n",
         capture);
+  text += fmt::format(
+      "<p class=\"soft\">To clear it, delete <code>alarms/{}.json</code> and send SIGHUP to assayd.</p>\n",
+      escaped(name));
   return text + "</div>\n";
 }
 

@@ -45,6 +45,8 @@ def problems_of(browser, address, kernel, alarms):
         if method == "Runtime.exceptionThrown":
             problems.append(f"exception: {params['exceptionDetails'].get('exception', {}).get('description')}")
         elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            if params["entry"].get("url", "").endswith("/favicon.ico"):  # browsers ask for it beside plain text
+                continue
             problems.append(f"log: {params['entry']['text']}")
         elif method == "Network.requestWillBeSent":
             asked = params["request"]["url"]

@@ -96,6 +96,51 @@ TEST(SampleJudge, WrongRoundingsAreFoundThoughEachIsSmall) {
   EXPECT_LT(seed, 20u);
 }
 
+// Of an output with one dim, every element with sums of its own is evidence; where they share one, a single element is.
+TEST(SampleJudge, AListOfSumsIsEvidence) {
+  for (const bool is_shared : {false, true}) {
+    std::string text = kRowSums;
+    const auto replace = [&](const std::string& from, const std::string& to) {
+      text.replace(text.find(from), from.size(), to);
+    };
+    replace("shape = [\"rows\", 2, \"columns\"]", "shape = [\"rows\", \"columns\"]");
+    replace("shape = [\"rows\", 2]", "shape = [\"rows\"]");
+    replace("y[r, h] += x[r, h, c]",
+            is_shared ? "y[r] = sum[c](x[r, c]) / sum[k, c](x[k, c])" : "y[r] += x[r, c]");
+    const contract::Contract contract = *contract::parse(text, "row_sum.toml");
+    const reference::Reference reference = *reference::Reference::make(contract);
+    constexpr int64_t kRows = 64, kColumns = 100;
+    Tensor x = Tensor::zeros(DType::bf16, {kRows, kColumns}), y = Tensor::zeros(DType::bf16, {kRows});
+    Random random(5);
+    std::vector<float> sums(kRows);
+    float all = 0;
+    for (int64_t i = 0; i < kRows * kColumns; ++i) {
+      x.store(i, random.uniform(0, 1));
+      sums[static_cast<std::size_t>(i / kColumns)] += static_cast<float>(x.load(i));
+      all += static_cast<float>(x.load(i));
+    }
+    for (int64_t r = 0; r < kRows; ++r)
+      y.store(r, is_shared ? sums[static_cast<std::size_t>(r)] / all : sums[static_cast<std::size_t>(r)]);
+    contract::Bindings bindings;
+    bindings.shape = {{"rows", kRows}, {"columns", kColumns}};
+    bindings.inputs["x"] = std::make_shared<const Tensor>(std::move(x));
+    const auto shared_y = std::make_shared<const Tensor>(std::move(y));
+    const auto judged = [&](int64_t elements) {
+      const monitor::Settings settings{.elements = elements};
+      auto verdict = SampleJudge(contract, reference, settings, false).judge(bindings, {{"y", shared_y}}, 1);
+      EXPECT_TRUE(verdict) << verdict.error().text();
+      EXPECT_EQ(verdict->violations, 0);
+      return verdict->mean;
+    };
+    const double all_elements = judged(kRows), few_elements = judged(1);
+    EXPECT_GT(few_elements, 0);
+    if (is_shared)
+      EXPECT_EQ(all_elements, few_elements);
+    else
+      EXPECT_GT(all_elements, 5 * few_elements);
+  }
+}
+
 TEST(SampleJudge, AWrongClassIsProof) {
   const RowSums sums;
   contract::Bindings bindings;

@@ -37,28 +37,28 @@ TEST(Fleet, TheEValueOfARightKernelIsAtMostOneOnAverage) {
   std::mt19937_64 random(3);
   for (const double mean : {0.0256, 0.5}) {
     std::poisson_distribution<int> differing(mean);
-    for (const int samples : {1, 10, 100}) {
+    for (const int samples : {1, 10, 40}) {
       double sum = 0;
-      constexpr int kRuns = 20000;
+      constexpr int kRuns = 4000;
       for (int run = 0; run < kRuns; ++run) {
         Detector detector(1e9);
         for (int i = 0; i < samples; ++i) detector.add(static_cast<uint64_t>(differing(random)), mean);
         // A heavy tail makes the average of a simulation jump: what is cut off here only makes it smaller.
         sum += std::min(1000.0, std::pow(10.0, detector.log10_e_value()));
       }
-      EXPECT_LT(sum / kRuns, 1.1) << mean << ", " << samples;
-      EXPECT_GT(sum / kRuns, 0.3) << mean << ", " << samples;  // and it is not simply zero
+      EXPECT_LT(sum / kRuns, 1.25) << mean << ", " << samples;
+      EXPECT_GT(sum / kRuns, 0.1) << mean << ", " << samples;  // and it is not simply zero
     }
   }
 }
 
-// A thousand right kernels and five wrong ones, each on eight GPUs: those five are found.
+// Two hundred right kernels and five wrong ones, each on eight GPUs: those five are found.
 TEST(Fleet, WrongKernelsAreFoundAmongManyRightOnes) {
   std::mt19937_64 random(5);
   constexpr double kMean = 0.0256;
   std::poisson_distribution<int> right(kMean), wrong(kMean + 2.56);  // one element in a hundred is wrong
   std::vector<SeenKernel> seen;
-  for (int kernel = 0; kernel < 1005; ++kernel)
+  for (int kernel = 0; kernel < 205; ++kernel)
     for (int gpu = 0; gpu < 8; ++gpu) {
       Detector detector(1e9);
       for (int i = 0; i < 40; ++i)
@@ -72,7 +72,7 @@ TEST(Fleet, WrongKernelsAreFoundAmongManyRightOnes) {
                       .log10_e_value = detector.log10_e_value()});
     }
   const std::vector<FleetKernel> fleet = judge_fleet(seen, 0.001);
-  ASSERT_EQ(fleet.size(), 1005u);
+  ASSERT_EQ(fleet.size(), 205u);
   for (std::size_t i = 0; i < fleet.size(); ++i) {
     const bool is_wrong = std::stoi(fleet[i].kernel.substr(1)) < 5;
     EXPECT_EQ(fleet[i].is_wrong, is_wrong) << fleet[i].kernel;

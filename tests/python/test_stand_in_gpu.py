@@ -96,7 +96,7 @@ class StandInGpuTest(unittest.TestCase):
         self.assertEqual(self.fault("broken", self.captured([3, 6, 9, 12]))[0], "kernel")
 
     def test_a_certificate_for_both_devices(self):
-        words = ("certify", "scale.toml", "--key", "signer.pem", "-o", "scale.assay.json", "--budget", "20", "--device", "virtual", "--device",
+        words = ("certify", "scale.toml", "--key", "signer.pem", "-o", "scale.assay.json", "--budget", "8", "--device", "virtual", "--device",
                  "cuda")
         done = self.assay("sound", *words)
         self.assertEqual(done.returncode, 0, done.stdout)
