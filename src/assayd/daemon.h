@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,7 +56,11 @@ class Daemon {
              const SampleVerdict& verdict);
   static void notify(const Client& client, const nlohmann::json& alarm);
   void remove_ended();
+  // answers.cpp
+  bool has_alarm(const Watched& watched) const;
+  std::map<const Watched*, Counts> counted() const;
   std::string metrics();
+  std::string evidence();
   std::string page();
 
   DaemonOptions options_;

@@ -229,6 +229,7 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
     result.judged += judgement->judged;
     result.elements += judgement->elements;
     result.undecided += judgement->undecided;
+    result.errors.add(judgement->errors);
     result.margins.bound = std::max(result.margins.bound, judgement->margins.bound);
     result.margins.energy = std::max(result.margins.energy, judgement->margins.energy);
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));

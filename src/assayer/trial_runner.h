@@ -43,6 +43,7 @@ struct TrialResult {
   std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
   int64_t judged = 0, elements = 0, undecided = 0;
   judge::Margins margins;  // of all outputs, if the options ask for them
+  judge::ErrorProfile errors;
   SampledResult sampled;
   double seconds = 0;                     // of the whole trial
   double call_seconds = 0;                // of the call alone

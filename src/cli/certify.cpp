@@ -173,10 +173,21 @@ certificate::Coverage coverage_of(const Json& json) {
   return coverage;
 }
 
+certificate::ErrorProfile profile_of(const Json& json) {
+  certificate::ErrorProfile profile;
+  profile.edges = json.value("edges", std::vector<double>());
+  profile.beyond = json.value("beyond", std::vector<double>());
+  profile.elements = json.value("elements", uint64_t{0});
+  return profile;
+}
+
 // What the report of a check adds to the certificate.
 void add_report(Certificate& certificate, const Json& report) {
   const certificate::Coverage coverage = coverage_of(report.value("coverage", Json::object()));
   certificate.coverage = certificate.devices.empty() ? coverage : common(certificate.coverage, coverage);
+  certificate.profile =
+      common(certificate.profile,
+             profile_of(report.value("coverage", Json::object()).value("errors", Json::object())));
   certificate.devices.push_back(device_of(report.value("device", "")));
   for (const Json& finding : report.value("findings", Json::array())) {
     const std::string kind = finding.value("kind", "");

@@ -33,6 +33,7 @@ constexpr Command kCommands[] = {
     {"verify", "CERTIFICATE", "check a certificate, the files that it is for, and a policy", verify_command},
     {"replay", "REPORT", "run the trial of a report, or a captured call, again", replay_command},
     {"shim", "CONTRACT", "write a library that has a kernel's calls watched in production", shim_command},
+    {"fleet", "ASSAYD …", "judge what the assayd of many machines have seen, together", fleet_command},
     {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
     {"compare-devices", "CONTRACT …", "compare the bits that the virtual device and a GPU give",
      compare_devices_command},

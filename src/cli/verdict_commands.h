@@ -21,6 +21,7 @@ int train_command(std::vector<std::string> args);
 int explain_command(std::vector<std::string> args);
 int replay_command(std::vector<std::string> args);
 int shim_command(std::vector<std::string> args);
+int fleet_command(std::vector<std::string> args);
 int formula_command(std::vector<std::string> args);
 int init_command(std::vector<std::string> args);
 

@@ -287,6 +287,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
     admit_infinities(bindings, measured);
   }
   judgement.undecided += measured.undecided;
+  for (const Element& element : measured.elements) judgement.errors.add(element);
   Failure failure = find_failure(measured);
   if (partly) failure.failing.clear();
   if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);

@@ -218,6 +218,9 @@ class Reference {
   // Whether an element of the output depends on no sum or extreme, so that elements can be asked for in any
   // pieces at the same cost.
   bool is_elementwise(const std::string& output) const;
+  // Whether each element is computed by itself, sums included: no value on the way to it is also on the way to another,
+  // and no sum is part of another element's, as prefix sums are. Then elements share no rounding.
+  bool shares_nothing(const std::string& output) const;
   // The sums that an output depends on, and the values on the way to it that an operation makes.
   std::vector<Site> sums(const std::string& output) const;
   std::vector<Site> values(const std::string& output) const;

@@ -374,6 +374,26 @@ formula = "y[n] = sum[k in 0..n + 1](x[N - 1 - n])"
   EXPECT_EQ(reference.expect_all(bindings, "y")->value, (std::vector<double>{3, 4, 3}));
 }
 
+// Whether elements of an output are computed from roundings that they share.
+TEST(Language, ElementsThatShareNothing) {
+  const auto shares_nothing = [](const std::string& formula, const std::string& x = "[\"N\", \"D\"]") {
+    const Contract contract =
+        parsed(contract_text("[dims]\nN = { min = 1, max = 64 }\nD = { min = 1, max = 64 }\n[tensors.x]\n"
+                             "dtype = \"f32\"\nshape = " +
+                             x +
+                             "\n[tensors.y]\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\n"
+                             "[reference]\nformula = \"\"\"\n" +
+                             formula + "\n\"\"\"\n"));
+    return reference_of(contract).shares_nothing("y");
+  };
+  EXPECT_TRUE(shares_nothing("y[n] += x[n, d]"));
+  EXPECT_TRUE(shares_nothing("y[n] = sqrt(mean[d](x[n, d]^2))"));
+  EXPECT_TRUE(shares_nothing("y[n] = x[n, 0] * 2"));
+  EXPECT_FALSE(shares_nothing("y[n] = x[n, 0] / sum[k, d](x[k, d])")) << "one sum for all";
+  EXPECT_FALSE(shares_nothing("y[n] = sum[k in 0..n + 1](x[k, 0])")) << "each sum begins with the one before";
+  EXPECT_FALSE(shares_nothing("c[d] = exp(x[0, d])\ny[n] += x[n, d] * c[d]")) << "all of them use c";
+}
+
 TEST(Language, SmallTypesAreReadAsTheirValues) {
   const Contract contract = parsed(contract_text(R"toml([dims]
 N = 16

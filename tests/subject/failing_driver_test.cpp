@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/runner.h"
 #include "support.h"
@@ -17,7 +18,7 @@ class FailingDriverTest : public ::testing::Test {
  protected:
   // A call with a runtime whose functions fail so.
   Observation observe(const std::string& fault) {
-    const std::string sources = std::string(ASSAY_SOURCE_DIR) + "/tests/subject/subjects/";
+    const std::string sources = std::string(kSourceFolder) + "/tests/subject/subjects/";
     build({sources + "failing_runtime.cpp", "-D" + fault, "-o", folder_.path("libcudart.so.13")});
     if (!std::filesystem::exists(folder_.path("subject.so"))) {
       folder_.write("k.cpp", "extern \"C\" int k(const float*, float*, int, void*) { return 0; }");
@@ -28,7 +29,7 @@ class FailingDriverTest : public ::testing::Test {
     subject.library = folder_.path("subject.so");
     subject.symbol = "k";
     RunnerOptions options;
-    options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
+    options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
     options.cuda_runtime = folder_.path();
     options.device = Device::Cuda;
     options.timeout = options.loading = 1;

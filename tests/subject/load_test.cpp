@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/runner.h"
 #include "support.h"
@@ -17,7 +18,7 @@ class LoadTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new Folder;
-    const std::string source = std::string(ASSAY_SOURCE_DIR) + "/tests/subject/subjects/host.cpp";
+    const std::string source = std::string(kSourceFolder) + "/tests/subject/subjects/host.cpp";
     const auto built = run_command(
         {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
     ASSERT_TRUE(built);
@@ -35,8 +36,8 @@ class LoadTest : public ::testing::Test {
 
   RunnerOptions options() const {
     RunnerOptions options;
-    options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
-    options.cuda_runtime = std::string(ASSAY_BINARY_DIR) + "/lib";
+    options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+    options.cuda_runtime = std::string(kBinaryFolder) + "/lib";
     options.device = Device::Cuda;
     options.timeout = 20;
     return options;
