@@ -1,6 +1,7 @@
 #include "prove/poly.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace assay::prove {
 
@@ -115,6 +116,11 @@ Formula negated(const Formula& formula) {
   result.kind = formula.kind == Formula::Kind::All ? Formula::Kind::Any : Formula::Kind::All;
   for (Formula& part : result.parts) part = negated(part);
   return result;
+}
+
+Int common_divisor(Int a, Int b) {
+  while (b != 0) a = std::exchange(b, a % b);
+  return a < 0 ? -a : a;
 }
 
 }  // namespace assay::prove

@@ -32,6 +32,7 @@ Poly scale(const Poly& a, Int by);
 Poly plus(const Poly& a, Int constant);
 std::string decimal(Int value);
 Int floor_div(Int a, Int b);
+Int common_divisor(Int a, Int b);  // at least 0
 
 struct Formula {
   enum class Kind : uint8_t { AtLeastZero, All, Any, Bool } kind = Kind::All;

@@ -39,7 +39,10 @@ double now() {
 
 constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
-    "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
+    // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
+    "tensors and the workspace do not overlap, what lies between the elements of a tensor included, except "
+    "where "
+    "may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
     // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
@@ -539,17 +542,6 @@ class Prover {
 };
 
 }  // namespace
-
-std::string unknown_memory(const contract::Contract& contract) {
-  for (const contract::TensorSpec& tensor : contract.tensors) {
-    const char* what = tensor.optional                         ? "optional"
-                       : !tensor.strides.empty()               ? "strided"
-                       : contract::info(tensor.dtype).bits < 8 ? "of 4-bit elements"
-                                                               : nullptr;
-    if (what) return fmt::format("proofs are about plain arrays; the tensor `{}` is {}", tensor.name, what);
-  }
-  return "";
-}
 
 Proof prove(const contract::Contract& contract, const Options& options) {
   return Prover(contract, options).run();

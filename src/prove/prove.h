@@ -72,9 +72,6 @@ struct Proof {
   std::string problem;
 };
 
-// Why proofs say nothing about a kernel with such tensors: its memory is not that of a plain array. Empty: they do.
-std::string unknown_memory(const contract::Contract& contract);
-
 Proof prove(const contract::Contract& contract, const Options& options);
 
 std::string terminal(const Proof& proof, const report::TerminalOptions& options);
