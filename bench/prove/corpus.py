@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `assay prove` over kernels of the corpus, and makes the tables of docs/measurements/prove.md.
 
-usage: corpus.py [--assay FILE] [--time S] [--jobs N] [--set NAME]... [--out FILE] [FILTER...]
+usage: corpus.py [--assay FILE] [--time S] [--jobs N] [--set NAME]... [--out FILE] [--compile] [FILTER...]
        corpus.py --table FILE... [--into PAGE]
 
 The sets of kernels:
@@ -11,6 +11,9 @@ The sets of kernels:
   race    wrong kernels whose expected kinds include a data race, without those of class D: what is wrong with them is an index,
           and that threads meet is one of the ways in which it shows
 Without --set all of them are run. A filter is part of a kernel's name ("softmax/correct/online").
+
+--compile runs as little of a proof as it can, so that the compiler's results are in the cache and a later run has no
+compiler in its times.
 
 --out appends one JSON object per kernel as soon as it is done, so that a run can be continued: kernels that the file
 already has are not run again. --table prints the tables from such files, and runs nothing; of a kernel that is there
@@ -93,7 +96,7 @@ def kernels(wanted, filters):
             yield name, source, sorted(sets)
 
 
-def prove(assay, source, seconds):
+def prove(assay, source, seconds, only=()):
     """What `assay prove` says of a kernel, in the place of its contract's source."""
     contract = (source.parents[1] / "contract.toml").read_text()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,8 +105,10 @@ def prove(assay, source, seconds):
         out, log = pathlib.Path(folder) / "proof.json", pathlib.Path(folder) / "log"
         began = time.monotonic()
         with open(log, "w") as stream:
-            command = subprocess.Popen([assay, "prove", file, "--json", out, "--time", str(seconds)], stdout=stream,
-                                       stderr=subprocess.STDOUT)
+            words = [assay, "prove", file, "--json", out, "--time", str(seconds)]
+            for name in only:
+                words += ["--only", name]
+            command = subprocess.Popen(words, stdout=stream, stderr=subprocess.STDOUT)
             _, state, used = os.wait4(command.pid, 0)  # of this command alone, with the processes that it waited for
         command.returncode = os.waitstatus_to_exitcode(state)
         took = (time.monotonic() - began, used.ru_utime + used.ru_stime)
@@ -158,12 +163,15 @@ def show(record):
 
 def run(options):
     known = set()
-    if options.out and pathlib.Path(options.out).exists():
+    if options.out and not options.compile and pathlib.Path(options.out).exists():
         known = {r["name"] for r in read([options.out])}
     guard = threading.Lock()
 
     def one(job):
         name, source, sets = job
+        if options.compile:
+            prove(options.assay, source, 0.1, ["launch"])
+            return None
         record = record_of(name, sets, *prove(options.assay, source, options.time))
         with guard:
             show(record)
@@ -175,6 +183,8 @@ def run(options):
     jobs = [job for job in kernels(options.set or SETS, options.filters) if job[0] not in known]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         records = list(pool.map(one, jobs))
+    if options.compile:
+        return []
     return read([options.out]) if options.out else records
 
 
@@ -282,6 +292,7 @@ def main():
     parser.add_argument("--time", type=float, default=30, help="processor seconds of a proof")
     parser.add_argument("--jobs", type=int, default=1, help="kernels at a time; each takes up to two cores")
     parser.add_argument("--set", action="append", choices=SETS)
+    parser.add_argument("--compile", action="store_true", help="only fill the compiler's cache")
     parser.add_argument("--out", help="a file of JSON lines that the run is continued from and added to")
     parser.add_argument("--table", nargs="+", metavar="FILE", help="print the tables from such files")
     parser.add_argument("--into", metavar="PAGE", help="with --table: replace the tables of this page")

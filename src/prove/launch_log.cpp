@@ -39,10 +39,12 @@ void LaunchLog::add(const trial::Trial& trial, const subject::Observation& obser
   const bool ended = observation.outcome == subject::CallOutcome::Ended && !observation.recorded_left_out;
   if (!ended && !calls.empty()) calls.pop_back();
   for (const std::vector<protocol::Event>& events : calls) {
-    Call call{{trial.shape, {}, shared_memory(contract_, trial)}, trial.condition.gpu};
+    Call call{{trial.shape, {}, given_in(contract_, trial.scalars), shared_memory(contract_, trial)},
+              trial.condition.gpu};
     std::string key =
-        fmt::format("{};{};{};{};{}", contract::to_string(trial.shape), trial.condition.gpu,
-                    trial.condition.aliased, trial.condition.shared_inputs, trial.condition.alignment);
+        fmt::format("{};{};{};{};{};{}", contract::to_string(trial.shape),
+                    contract::to_string(call.recorded.given), trial.condition.gpu, trial.condition.aliased,
+                    trial.condition.shared_inputs, trial.condition.alignment);
     for (const protocol::Event& event : events) {
       key += protocol::encode(event);
       add_operation(call.recorded, event, contract_, trial.condition);

@@ -214,6 +214,10 @@ Term Terms::compare(Op op, Term a, Term b) {
   if (const auto folded = fold(op, a, b)) return *folded;
   if (a == b) return truth(op == Op::Eq || op == Op::Ule || op == Op::Sle);
   if (op == Op::Eq && is_constant(a)) std::swap(a, b);
+  // What a variable never is. Only of arrays: that a pointer is null decides which way a kernel goes.
+  if (op == Op::Eq && nodes_[a].op == Op::Var && value(b) == Bits{0})
+    if (const Variable& one = variables_[nodes_[a].value]; one.kind == VarKind::Base && one.low > 0)
+      return truth(false);
   return make(op, 0, a, b);
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kMostTrialBytes = 600e6;    // of a trial's tensors; larger ones take long
 constexpr double kMostSparse = 64e9;         // of tensors that are mostly empty
+constexpr size_t kMostChoices = 8;           // of optional tensors, at one shape
 constexpr double kLeastGiantTrial = 0x1p18;  // elements: what is smaller shows at other shapes as well
 // Nothing else will do: another defect of the same kernel would show as a wrong result, too.
 constexpr Kind kMemoryKinds[] = {Kind::OutOfBounds};
@@ -53,6 +54,20 @@ trial::Trial with_scalars(const contract::Contract& contract, trial::Trial trial
     trial.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
   }
   return trial;
+}
+
+// The same trial with each choice of the optional tensors: given is how with_scalars(…, false) leaves them.
+std::vector<trial::Trial> with_optional(const contract::Contract& contract, const trial::Trial& trial) {
+  std::vector<trial::Trial> trials = {trial};
+  for (const contract::TensorSpec& tensor : contract.tensors) {
+    if (!tensor.optional || trials.size() >= kMostChoices) continue;
+    for (size_t i = 0, before = trials.size(); i < before; ++i) {
+      trials.push_back(trials[i]);
+      trials.back().scalars[contract::presence_of(tensor.name)] =
+          contract::Scalar::of_int(contract::DType::boolean, 0);
+    }
+  }
+  return trials;
 }
 
 // What is too large to be run whole is run by a sample of the blocks (Trial::sampled), if its inputs can be made as they
@@ -105,7 +120,8 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
       if (!trial.families.empty()) trials.push_back(trial);
     }
   };
-  add_families(with_scalars(contract, plain, false));
+  for (trial::Trial& trial : with_optional(contract, with_scalars(contract, plain, false)))
+    add_families(std::move(trial));
   if (!contract.scalars.empty()) add_families(with_scalars(contract, plain, true));
   if (trial::may_be_better_aligned(contract)) {
     trials.push_back(with_scalars(contract, plain, false));
