@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What the monitor costs on a GPU (docs/measurements/monitor.md).
 #
-#     bench/monitor/h200.sh prepare [BUILD]    here: the programs of a build (build/release) into build/monitor.tar.gz
+#     bench/monitor/h200.sh prepare [BUILD]    here: the programs of a build (build/release) into build/monitor.tar.gz; unpacked
+#                                              elsewhere, build/monitor/bench/monitor/h200.sh run does
 #     bench/monitor/h200.sh run [graphs]       there: on a machine with a GPU and nvcc; at most 4 minutes, with `graphs` 2
 #
 # Results go to the folder $OUT (default: .): overhead.csv, metrics.txt, replay.txt, log.txt.
@@ -24,17 +25,22 @@ prepare() {
   # The worker finds its libraries beside the virtual runtime; the others get theirs from a folder without it.
   libraries_of $carried/bin/assay-worker | xargs -r cp -L -t $carried/lib
   for file in bin/assay bin/assayd lib/libassay_monitor.so; do libraries_of $carried/$file | xargs -r cp -L -t $carried/system; done
+  # What `run` reads: the package is enough by itself.
+  for file in bench/monitor/{h200.sh,overhead.cu,scale.cu} include/assay_monitor.h tests/commands/inputs/scale.{toml,ptx}; do
+    install -D $file $carried/$file
+  done
   tar -czf $carried.tar.gz $carried
   du -sh $carried.tar.gz
 }
 
-# A GPU that is wrong again, as far as the replay can tell: a library whose machine code is not that of its PTX.
+# A GPU that is wrong again, as far as a replay can tell: a library whose machine code is not that of its PTX.
 whose_fault() {
   local folder=$1 nvcc=$2 tools
   tools=$(dirname "$(readlink -f "$nvcc")")
   mkdir -p "$folder/fault" && cp tests/commands/inputs/scale.toml "$folder/fault/"
   (cd "$folder/fault" || exit
-   sed -e 's/^source.*/source = "scale.cu"/' -e '/^global/d; /^grid/d; /^block/d' -e 's/^args.*/entry = "scale"\nargs = ["x", "y", "n", "stream"]/' -i scale.toml
+   sed -e 's/^source.*/source = "scale.cu"/' -e '/^global/d; /^grid/d; /^block/d' -i scale.toml
+   sed -e 's/^args.*/entry = "scale"\nargs = ["x", "y", "n", "stream"]/' -i scale.toml
    for factor in 2 3; do
      sed "s/FACTOR/$factor/" > $factor.cu << 'END'
 __global__ void scale_kernel(const float* x, float* y, int n) { const int i = blockIdx.x * 256 + threadIdx.x; if (i < n) y[i] = FACTOR * x[i]; }
@@ -42,11 +48,10 @@ extern "C" void scale(const float* x, float* y, int n, cudaStream_t stream) { sc
 END
    done
    cp 2.cu scale.cu
-   "$nvcc" -arch=sm_90 -cubin -o wrong.cubin 3.cu && "$nvcc" -arch=compute_90 -ptx -o right.ptx 2.cu &&
-     "$nvcc" -arch=sm_90 -cudart shared -shared -Xcompiler -fPIC --keep --keep-dir . -o whole.so 2.cu 2> /dev/null
-   # Only the machine code is exchanged, in the fat binary that the host code holds.
-   "$tools/fatbinary" -64 --cicc-cmdline="" --create=2.fatbin --image3=kind=elf,sm=90,file=wrong.cubin --image3=kind=ptx,sm=90,file=right.ptx \
-     --embedded-fatbin=2.fatbin.c && g++ -O1 -fPIC -shared -I"$tools/../include" -o libscale.so 2.cudafe1.cpp -L"$tools/../lib64" -l:libcudart.so.13)
+   "$nvcc" -arch=sm_90 -cubin -o wrong.cubin 3.cu
+   "$nvcc" -arch=sm_90 -cudart shared -shared -Xcompiler -fPIC --keep --keep-dir . -o whole.so 2.cu
+   "$tools/fatbinary" -64 --create=2.fatbin --image3=kind=elf,sm=90,file=wrong.cubin --image3=kind=ptx,sm=90,file=2.ptx --embedded-fatbin=2.fatbin.c
+   g++ -D__CUDA_ARCH_LIST__=900 -O1 -fPIC -shared -I"$tools/../include" -o libscale.so 2.cudafe1.cpp -L"$tools/../lib64" -lcudart)
   [[ -s $folder/fault/libscale.so ]] || { echo "no library whose machine code differs from its PTX could be built"; return; }
   python3 - "$folder/fault" << 'END'
 import struct, sys
@@ -74,7 +79,7 @@ certificate() {
 
 run() {
   local nvcc folder assayd begun=$SECONDS
-  tar -xzf $carried.tar.gz || exit 2
+  if [[ -d bin ]]; then carried=.; else tar -xzf $carried.tar.gz || exit 2; fi
   folder=$(mktemp -d)
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader

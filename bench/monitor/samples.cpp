@@ -171,7 +171,7 @@ formula = "y[r] += x[r, c]"
     for (int64_t r = 0; r < kRows; ++r) {
       float sum = 0;
       for (int64_t c = 0; c < columns; ++c) {
-        x.store(r * columns + c, random.uniform(-1, 1));
+        x.store(r * columns + c, random.uniform(0, 1));
         sum += static_cast<float>(x.load(r * columns + c));
       }
       y.store(r, sum);
@@ -289,7 +289,7 @@ int main(int argc, char** argv) {
   const uint64_t seed = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1;
   if (count < 1) return 2;
   if (what == "right") return right(count, seed);
-  if (what == "delay") return delay(static_cast<int>(count), seed, argc > 4 ? std::atoll(argv[4]) : 10);
+  if (what == "delay") return delay(static_cast<int>(count), seed, argc > 4 ? std::atoll(argv[4]) : 64);
   if (what == "arl") return arl(static_cast<int>(count), seed);
   return 2;
 }

@@ -19,7 +19,8 @@ namespace {
 
 // Up to which probability an element counts as one that seldom differs.
 constexpr double kRare = 1e-3;
-// Multiple of the expected differences that errors common to a call stay below: as judge/thresholds.h, kEnergyFactor.
+// Multiple of the expected differences that errors common to a call stay below: as judge/thresholds.h, kEnergyFactor. Elements
+// that are computed by themselves have none in common.
 constexpr double kCommonErrors = 2.25;
 
 // Elements of random rows, one of each; more of them where there are fewer rows. Both ends are among them.
@@ -101,7 +102,6 @@ Result<SampleVerdict> SampleJudge::judge(const contract::Bindings& bindings,
     const auto done = judge_output(chosen.bindings, *spec, *tensor->second, elements, verdict);
     if (!done) return done.error();
   }
-  verdict.mean *= kCommonErrors;
   return verdict;
 }
 
@@ -142,7 +142,7 @@ Result<void> SampleJudge::judge_output(const contract::Bindings& bindings, const
     last_row = row;
     const Difference difference = difference_of(element);
     verdict.differing += difference.differs;
-    verdict.mean += difference.probability;
+    verdict.mean += difference.probability * (independent ? 1 : kCommonErrors);
   }
   return {};
 }
