@@ -218,6 +218,8 @@ class Reference {
   // Whether an element of the output depends on no sum or extreme, so that elements can be asked for in any
   // pieces at the same cost.
   bool is_elementwise(const std::string& output) const;
+  // What a term of an element's own sums costs to evaluate, beside a term of a plain sum: functions take longer.
+  double cost_of_term(const std::string& output) const;
   // The sums that an output depends on, and the values on the way to it that an operation makes.
   std::vector<Site> sums(const std::string& output) const;
   std::vector<Site> values(const std::string& output) const;
