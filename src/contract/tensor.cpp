@@ -136,8 +136,8 @@ double load(DType dtype, const std::byte* at) {
     case DType::e2m3:
     case DType::e8m0:
       return numerics::to_double(info(dtype).format, raw(at, 1));
-    case DType::tf32:  // as tensor cores read it: the low 13 bits do not count
-      return numerics::to_double(numerics::Format::TF32, raw(at, 4));
+    case DType::tf32:
+      return double{tf32_value(static_cast<uint32_t>(raw(at, 4)))};
     default:
       return static_cast<double>(load_int(dtype, at));
   }
@@ -165,6 +165,14 @@ float odd_float(double value) {
   return std::bit_cast<float>(bits | 1);
 }
 
+// To nearest even, 10 bits after the leading one.
+uint32_t tf32_code(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (std::isinf(value)) return bits;
+  constexpr uint32_t kCut = (uint32_t{1} << 13) - 1;
+  return (bits + (kCut >> 1) + ((bits >> 13) & 1)) & ~kCut;
+}
+
 }  // namespace
 
 void store(DType dtype, std::byte* at, double value) {
@@ -178,6 +186,8 @@ void store(DType dtype, std::byte* at, double value) {
         return put(at, 2, numerics::f32_to_bf16_rn(odd_float(value)));
       case DType::f16:
         return put(at, 2, numerics::f32_to_f16_rn(odd_float(value)));
+      case DType::tf32:
+        return put(at, 4, tf32_code(odd_float(value)));
       default:
         break;
     }

@@ -3,6 +3,7 @@
 // device sees them (row-major, contiguous, little-endian).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -49,6 +50,11 @@ inline bool is_float(DType dtype) {
 }
 
 bool has_nan(DType dtype);
+
+// What a stored tf32 is, as tensor cores read it: the low 13 bits do not count.
+inline float tf32_value(uint32_t code) {
+  return std::bit_cast<float>(code & 0xffffe000u);
+}
 
 // What one stored element of this dtype is as a number, and back. Floats are
 // exact doubles; stores round to nearest even (floats of 8 bits and fewer saturate; NaN

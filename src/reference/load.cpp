@@ -223,7 +223,7 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
     }
     case DType::tf32:
       gather<uint32_t>(data, at, same, row, n, r.v,
-                       [](uint32_t x) { return numerics::to_double(numerics::Format::TF32, x); });
+                       [](uint32_t x) { return double{contract::tf32_value(x)}; });
       break;
     case DType::i4:
     case DType::i8:

@@ -221,6 +221,8 @@ class Reference {
   // Whether each element is computed by itself, sums included: no value on the way to it is also on the way to another,
   // and no sum is part of another element's, as prefix sums are. Then elements share no rounding.
   bool shares_nothing(const std::string& output) const;
+  // What a term of an element's own sums costs to evaluate, beside a term of a plain sum: functions take longer.
+  double cost_of_term(const std::string& output) const;
   // The sums that an output depends on, and the values on the way to it that an operation makes.
   std::vector<Site> sums(const std::string& output) const;
   std::vector<Site> values(const std::string& output) const;

@@ -434,10 +434,10 @@ void Plan::add_conditions() {
         {.poison = Poison::Ones, .schedule = kMovedSchedule, .moved = true});
     add("earlier calls", shape(value), {}, {.warmed = true});
     if (value > kSmallestConditionSize) add("earlier calls", shape(value), {}, {.grown = true});
-    add("related calls", shape(value), {}, {.related = true});
+    // Whether draws of two seeds are alike takes enough of them to tell.
+    add("related calls", shape(draws_by_seed(contract_) ? std::max(value, kSeededDraws) : value), {},
+        {.related = true});
   }
-  // Whether draws of two seeds are alike takes enough of them to tell.
-  if (draws_by_seed(contract_)) add("related calls", shape(kSeededDraws), {}, {.related = true});
 }
 
 void Plan::add_edges() {
