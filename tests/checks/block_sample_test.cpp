@@ -183,7 +183,7 @@ more:
   cvt.u64.u32 %rd4, %r5; shl.b64 %rd7, %rd4, 2; add.u64 %rd8, %rd1, %rd7; add.u64 %rd9, %rd2, %rd7;
   ld.global.f32 %f, [%rd8]; st.global.f32 [%rd9], %f;
   add.u32 %r5, %r5, %r6;
-  cvt.u64.u32 %rd4, %r5; setp.lt.u64 %p, %rd4, %rd3; @%p bra more;
+  cvt.u64.u32 %rd10, %r5; setp.lt.u64 %p, %rd10, %rd3; @%p bra more;
   ret;
 signed_more:
   mul.wide.s32 %rd7, %r5, 4; add.s64 %rd8, %rd1, %rd7; add.s64 %rd9, %rd2, %rd7;
