@@ -51,8 +51,7 @@ class Probe {
 
   // What the counting part of iteration j, from now, compares.
   void at(uint64_t j) {
-    restore();
-    if (j != 0) advance(j);
+    go_to(j);
     for (size_t n = 0; n < loop_.narrow.size(); ++n)
       if (loop_.narrow[n].step == RegularLoop::kAtHead) keep_narrow(n);
     const Function& function = *w_.frame->function;
@@ -72,19 +71,35 @@ class Probe {
     if (w_.shadow) std::memcpy(w_.shadow, shadow_.data(), bytes_);
   }
 
-  // The carried registers as they are j iterations later.
-  void advance(uint64_t j) {
+  // The carried registers as they are j iterations later: what is computed from sums, iteration j - 1 computes.
+  void go_to(uint64_t j) {
+    restore();
+    if (j == 0) return;
     for (size_t c = 0; c < loop_.carried.size(); ++c) {
-      const auto [plane, bytes] = loop_.carried[c];
-      for (uint32_t rest = lanes_; rest != 0; rest &= rest - 1) {
+      const auto [plane, bytes, is_sum] = loop_.carried[c];
+      for (uint32_t rest = is_sum ? lanes_ : 0; rest != 0; rest &= rest - 1) {
         const auto l = static_cast<uint32_t>(std::countr_zero(rest));
-        const uint64_t value = read(planes_.data(), plane, bytes, l) + j * steps_[c][l];
+        const uint64_t value = read(planes_.data(), plane, bytes, l) + (j - 1) * steps_[c][l];
         std::memcpy(w_.planes + plane + size_t{l} * bytes, &value, bytes);
       }
     }
+    const Function& function = *w_.frame->function;
+    for (const uint32_t step : loop_.steps) function.code[step].run(w_, function.code[step]);
   }
 
-  void commit() { committed_ = true; }
+  // Leaves the warp j iterations later. Nothing but what is carried changes: other registers may share the planes of
+  // what was computed on the way.
+  void leave_at(uint64_t j) {
+    go_to(j);
+    std::vector<std::byte> later(w_.planes, w_.planes + bytes_);
+    restore();
+    for (const auto [plane, bytes, is_sum] : loop_.carried)
+      for (uint32_t rest = lanes_; rest != 0; rest &= rest - 1) {
+        const size_t at = plane + static_cast<size_t>(std::countr_zero(rest)) * bytes;
+        std::memcpy(w_.planes + at, later.data() + at, bytes);
+      }
+    committed_ = true;
+  }
 
   uint32_t lanes() const { return lanes_; }
   Wide left(size_t exit, uint32_t lane) const { return left_[exit][lane]; }
@@ -321,8 +336,7 @@ bool leave_out(Warp& w, uint32_t index) {
   if (outlook.ends) skipped = std::min(skipped, outlook.exit - 1);
   probe.restore();
   if (skipped > 0 && may_skip(w, skipped)) {
-    probe.advance(skipped);
-    probe.commit();
+    probe.leave_at(skipped);
     visit.done += skipped;
   }
   ++visit.done;
