@@ -199,6 +199,7 @@ void BlockSample::starts(vgpu::LaunchConfig& config) {
   config.sampled = true;
   config.seconds = request.seconds;
   config.iterations = request.shares;
+  config.iteration_seed = request.seed;
   config.only.clear();
   if (ended_) return;
   request.seed = mix(request.seed, blocks);

@@ -11,8 +11,8 @@ namespace assay::checks {
 
 namespace {
 
-constexpr uint64_t kWordBytes = 4;
-constexpr size_t kMostKept =
+constexpr uint64_t kHandedBytes = 4;
+constexpr size_t kMostHanded =
     1 << 16;  // words; more than any protocol has, and then nothing new is remembered
 constexpr uint8_t kWholeWord = 0xf;
 
@@ -64,7 +64,7 @@ bool HandOvers::access(const RaceContext& context, const Actor& actor, bool awai
       access.kind == vgpu::AccessKind::Atomic || access.kind == vgpu::AccessKind::Reduction;
   for (uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-    const vgpu::Address address = access.addresses[lane], word = address / kWordBytes * kWordBytes;
+    const vgpu::Address address = access.addresses[lane], word = address / kHandedBytes * kHandedBytes;
     const Touch touch{.who = actor.who, .lane = static_cast<uint8_t>(lane), .bytes = kWholeWord};
     if (access.kind == vgpu::AccessKind::Load) {
       const auto write = writes_.find(word);
@@ -82,7 +82,7 @@ bool HandOvers::access(const RaceContext& context, const Actor& actor, bool awai
                       std::memcmp(now, access.values + size_t{lane} * access.bytes, access.bytes) == 0;
     if (same) continue;
     ++number_;
-    if (writes_.size() < kMostKept || writes_.contains(word)) writes_[word] = {touch, number_};
+    if (writes_.size() < kMostHanded || writes_.contains(word)) writes_[word] = {touch, number_};
   }
   return false;
 }

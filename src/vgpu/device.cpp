@@ -98,7 +98,8 @@ class Run final : public GridRun {
                  : only.size();
     choose_resident_and_threads();
     if (grid_.info.config.sampled && grid_.info.config.iterations)
-      grid_.loops = plan_loops(*grid_.entry, grid_.program->engine->join, *grid_.info.config.iterations);
+      grid_.loops = plan_loops(*grid_.entry, grid_.program->engine->join, *grid_.info.config.iterations,
+                               grid_.info.config.iteration_seed);
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
     choose_order();

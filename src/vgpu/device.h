@@ -82,6 +82,7 @@ struct LaunchConfig {
   // A sampled launch with these leaves out iterations of loops that are regular (skip.h): shares, 0 to 1, of all
   // iterations of a thread that are worth running.
   std::optional<std::vector<double>> iterations{};
+  uint64_t iteration_seed = 0;  // of others that each warp runs as well
 };
 
 struct Program;  // a loaded module, decoded

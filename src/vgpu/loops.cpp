@@ -116,6 +116,7 @@ class Analysis {
   std::map<uint32_t, std::vector<uint32_t>> definitions_;  // by register: in the loop
   std::set<uint32_t> carried_;
   std::map<uint32_t, Value> values_;
+  std::map<uint32_t, bool> is_sum_;  // by carried register
   std::set<uint32_t> steps_;
 
   void connect(uint32_t i) {
@@ -199,6 +200,7 @@ class Analysis {
     definitions_.clear();
     carried_.clear();
     values_.clear();
+    is_sum_.clear();
     steps_.clear();
     for (uint32_t i = 0; i < after_.size(); ++i) {
       if (!holds_[i]) continue;
@@ -219,8 +221,9 @@ class Analysis {
     return at;
   }
 
-  // A carried register that has been counted up already is its own sum too, shifted by what does not change.
-  Value value_of(const ptx::Operand& operand) {
+  // As the instruction at `at` reads it. A sum that has been counted up already is still a sum, shifted by what does not
+  // change. What is computed from sums is that behind its definition, and before it what the last iteration made it.
+  Value value_of(const ptx::Operand& operand, uint32_t at) {
     if (operand.kind == OperandKind::Immediate) return {.known = true};
     if (operand.kind == OperandKind::Special || operand.kind == OperandKind::Symbol)
       return {.known = operand.kind == OperandKind::Symbol || is_steady(operand.special)};
@@ -228,8 +231,13 @@ class Analysis {
     const uint32_t reg = operand.index;
     if (!definitions_.contains(reg)) return {.known = true};
     if (carried_.contains(reg)) {
-      if (!only_definition(reg)) return {};
-      return {.known = true, .sums = {{reg, 1}}};
+      const auto definition = only_definition(reg);
+      if (!definition) return {};
+      if (*definition >= at || is_sum(reg)) return {.known = true, .sums = {{reg, 1}}};
+      steps_.insert(*definition);
+      Value value = computed(*definition);
+      value.scaled = true;
+      return value;
     }
     return defined_value(reg);
   }
@@ -272,7 +280,7 @@ class Analysis {
     const auto& o = inst.operands;
     std::vector<Value> values;
     for (size_t i = 1; i < o.size(); ++i) {
-      values.push_back(value_of(o[i]));
+      values.push_back(value_of(o[i], at));
       if (!values.back().known) return {};
     }
     const bool steady =
@@ -324,16 +332,29 @@ class Analysis {
     return loop;
   }
 
-  // Every carried register grows by what does not change.
+  // A carried register that grows by what does not change.
+  bool is_sum(uint32_t reg) {
+    const auto [known, fresh] = is_sum_.emplace(reg, true);  // until it is known, and in circles
+    if (!fresh) return known->second;
+    const auto at = only_definition(reg);
+    if (!at || !is_integer(code_.registers[reg].type)) return is_sum_[reg] = false;
+    const Value next = computed(*at);
+    return is_sum_[reg] = next.known && !next.scaled && next.sums == std::map<uint32_t, int>{{reg, 1}};
+  }
+
+  // Every carried register is a sum, or computed from sums in the iteration before.
   bool add_carried(RegularLoop& loop) {
     for (const uint32_t reg : carried_) {
       const ptx::Type type = code_.registers[reg].type;
       const auto at = only_definition(reg);
       if (!at || !is_integer(type)) return false;
       const Value next = computed(*at);
-      if (!next.known || next.scaled || next.sums != std::map<uint32_t, int>{{reg, 1}}) return false;
+      if (!next.known) return false;
+      const bool sum = is_sum(reg);
+      for (const auto& [from, times] : next.sums)
+        if (!sum && !is_sum(from)) return false;
       steps_.insert(*at);
-      loop.carried.push_back({function_.register_planes[reg], ptx::size_of(type)});
+      loop.carried.push_back({function_.register_planes[reg], ptx::size_of(type), sum});
     }
     return !loop.carried.empty();
   }
@@ -351,8 +372,8 @@ class Analysis {
     return std::nullopt;
   }
 
-  bool side_of(const ptx::Operand& operand, RegularLoop::Side& side) {
-    if (!value_of(operand).known) return false;
+  bool side_of(const ptx::Operand& operand, uint32_t at, RegularLoop::Side& side) {
+    if (!value_of(operand, at).known) return false;
     if (operand.kind == OperandKind::Immediate) {
       side = {.is_constant = true, .bits = operand.bits};
       return true;
@@ -387,7 +408,8 @@ class Analysis {
                              .when = when,
                              .step = *from,  // as a position in the body, until add_steps
                              .branch = first_[at]};
-      if (!side_of(inst.operands[1], exit.left) || !side_of(inst.operands[2], exit.right)) return false;
+      if (!side_of(inst.operands[1], *from, exit.left) || !side_of(inst.operands[2], *from, exit.right))
+        return false;
       steps_.insert(*from);
       loop.exits.push_back(exit);
       return true;

@@ -3,8 +3,8 @@
 // A thread of a grid-stride or persistent kernel walks through a whole tensor. In a sample of a giant grid a few of its
 // iterations say as much as all of them, if one can go from iteration i to iteration j without those between. That is so
 // for a *regular* loop: all that one iteration hands to the next in registers are sums that grow by the same amount
-// each time, and whether it goes on depends on nothing else. Then iteration j begins with r + j * step in each of these
-// registers, with the wrap-around of its own width.
+// each time (with the wrap-around of their own width), or what the iteration computes from these; and whether it goes on
+// depends on nothing else. Then iteration j begins with r + j * step in each of the sums.
 //
 //     for (int64_t i = first; i < n; i += stride) z[i] = a * x[i] + y[i];     regular
 //     for (int i = lane; i < n; i += 32) sum += x[i];                          not: sum
@@ -25,9 +25,10 @@ struct RegularLoop {
   uint32_t head = 0;            // position in Function::code
   bool has_collective = false;  // lanes exchange values: those of a warp leave out the same iterations
 
-  struct Carried {  // a sum: its plane and the bytes of a lane, 4 or 8
+  struct Carried {
     PlaneOffset plane;
-    uint32_t bytes;
+    uint32_t bytes;  // of a lane, 4 or 8
+    bool is_sum;     // it grows evenly; else the iteration before computes it from sums
   };
   std::vector<Carried> carried;
   // Positions in Function::code, in order: what an iteration does to these, and to what its exits compare.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/random.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
 
@@ -19,10 +20,12 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr uint64_t kFirstIterations = 3;                          // that are always run
-constexpr uint64_t kFewIterations = 64;                           // of a loop that is run whole
-constexpr uint64_t kHorizon = uint64_t{1} << 40;                  // iterations; no tensor is so long
-constexpr double kRandomShares[] = {0.127, 0.359, 0.618, 0.871};  // chosen
+constexpr uint64_t kFirstIterations = 3;          // that are always run
+constexpr uint64_t kFewIterations = 64;           // of a loop that is run whole
+constexpr uint64_t kHorizon = uint64_t{1} << 40;  // iterations; no tensor is so long
+constexpr uint64_t kLastIterations = 2;           // that are always run
+constexpr int kRandomIterations = 4;              // of each warp
+constexpr uint64_t kMostWarpsOfABlock = 64;
 constexpr int kWraps = 2;  // of each number that are looked at, signed and unsigned
 
 class Probe {
@@ -31,7 +34,9 @@ class Probe {
       : w_(warp), loop_(loop), lanes_(warp.active), bytes_(warp.frame->function->plane_bytes) {
     planes_.assign(w_.planes, w_.planes + bytes_);
     if (w_.poison) poison_.assign(w_.poison, w_.poison + bytes_ / 64);
-    if (w_.shadow) shadow_.assign(w_.shadow, w_.shadow + bytes_);
+    const bool any_undefined =
+        std::any_of(poison_.begin(), poison_.end(), [](uint32_t lanes) { return lanes != 0; });
+    if (w_.shadow && any_undefined) shadow_.assign(w_.shadow, w_.shadow + bytes_);
     left_.resize(loop.exits.size());
     right_.resize(loop.exits.size());
     narrow_.resize(loop.narrow.size());
@@ -51,8 +56,7 @@ class Probe {
 
   // What the counting part of iteration j, from now, compares.
   void at(uint64_t j) {
-    restore();
-    if (j != 0) advance(j);
+    go_to(j);
     for (size_t n = 0; n < loop_.narrow.size(); ++n)
       if (loop_.narrow[n].step == RegularLoop::kAtHead) keep_narrow(n);
     const Function& function = *w_.frame->function;
@@ -69,22 +73,38 @@ class Probe {
   void restore() {
     std::memcpy(w_.planes, planes_.data(), bytes_);
     if (w_.poison) std::memcpy(w_.poison, poison_.data(), poison_.size() * sizeof(uint32_t));
-    if (w_.shadow) std::memcpy(w_.shadow, shadow_.data(), bytes_);
+    if (!shadow_.empty()) std::memcpy(w_.shadow, shadow_.data(), bytes_);
   }
 
-  // The carried registers as they are j iterations later.
-  void advance(uint64_t j) {
+  // The carried registers as they are j iterations later: what is computed from sums, iteration j - 1 computes.
+  void go_to(uint64_t j) {
+    restore();
+    if (j == 0) return;
     for (size_t c = 0; c < loop_.carried.size(); ++c) {
-      const auto [plane, bytes] = loop_.carried[c];
-      for (uint32_t rest = lanes_; rest != 0; rest &= rest - 1) {
+      const auto [plane, bytes, is_sum] = loop_.carried[c];
+      for (uint32_t rest = is_sum ? lanes_ : 0; rest != 0; rest &= rest - 1) {
         const auto l = static_cast<uint32_t>(std::countr_zero(rest));
-        const uint64_t value = read(planes_.data(), plane, bytes, l) + j * steps_[c][l];
+        const uint64_t value = read(planes_.data(), plane, bytes, l) + (j - 1) * steps_[c][l];
         std::memcpy(w_.planes + plane + size_t{l} * bytes, &value, bytes);
       }
     }
+    const Function& function = *w_.frame->function;
+    for (const uint32_t step : loop_.steps) function.code[step].run(w_, function.code[step]);
   }
 
-  void commit() { committed_ = true; }
+  // Leaves the warp j iterations later. Nothing but what is carried changes: other registers may share the planes of
+  // what was computed on the way.
+  void leave_at(uint64_t j) {
+    go_to(j);
+    std::vector<std::byte> later(w_.planes, w_.planes + bytes_);
+    restore();
+    for (const auto [plane, bytes, is_sum] : loop_.carried)
+      for (uint32_t rest = lanes_; rest != 0; rest &= rest - 1) {
+        const size_t at = plane + static_cast<size_t>(std::countr_zero(rest)) * bytes;
+        std::memcpy(w_.planes + at, later.data() + at, bytes);
+      }
+    committed_ = true;
+  }
 
   uint32_t lanes() const { return lanes_; }
   Wide left(size_t exit, uint32_t lane) const { return left_[exit][lane]; }
@@ -227,6 +247,14 @@ std::optional<uint64_t> exit_between(Probe& probe, const RegularLoop& loop, uint
   return first;
 }
 
+// After how many more iterations one of the lanes leaves. `wraps`: iterations at whose begin a number of 32 bits has
+// wrapped, in order.
+struct Outlook {
+  bool ends = false;
+  uint64_t exit = 0;
+  std::vector<uint64_t> wraps;
+};
+
 Outlook look(Probe& probe, const RegularLoop& loop) {
   Outlook outlook{.wraps = wraps_of(probe, loop)};
   // A comparison before the counting sees a wrap one iteration later than one behind it.
@@ -249,25 +277,26 @@ Outlook look(Probe& probe, const RegularLoop& loop) {
   return outlook;
 }
 
-// The next iteration that is worth running, `done` being the one that would be next; none: none of those that are left.
-std::optional<uint64_t> next_of_interest(const LoopPlan& plan, const LoopVisit& visit,
-                                         const Outlook& outlook) {
-  const uint64_t done = visit.done, all = outlook.ends ? done + outlook.exit : visit.limit;
-  std::optional<uint64_t> next;
-  const auto consider = [&](uint64_t at) {
-    if (at >= done && (!next || at < *next)) next = at;
-  };
-  const auto around = [&](uint64_t at) {
-    if (at > 0) consider(at - 1);
-    consider(at);
-    if (at < all) consider(at + 1);
+// The iterations that a warp runs, from `done` on, in order: both ends, those of interest, and others that are different
+// for each warp.
+std::vector<uint64_t> worth_running(const Warp& w, uint64_t done, uint64_t all, const Outlook& outlook) {
+  const LoopPlan& plan = w.grid->loops;
+  uint64_t random = mix(plan.seed, w.block->linear * kMostWarpsOfABlock + w.index);
+  const auto draw_number = [&] { return scramble(random += kGoldenStep); };
+  std::vector<uint64_t> worth;
+  const auto add = [&](uint64_t at) {
+    if (at >= done && at <= all) worth.push_back(at);
   };
   for (const uint64_t wrap : outlook.wraps)
-    if (done + wrap <= all) around(done + wrap);
-  for (const double share : plan.shares) around(static_cast<uint64_t>(share * static_cast<double>(all)));
-  for (const double share : kRandomShares) consider(static_cast<uint64_t>(share * static_cast<double>(all)));
-  if (outlook.ends) around(all);
-  return next && *next <= all ? next : std::nullopt;
+    for (const uint64_t at : {done + wrap - std::min<uint64_t>(wrap, 1), done + wrap, done + wrap + 1})
+      add(at);
+  const auto at_share = [&](double share) { return static_cast<uint64_t>(share * static_cast<double>(all)); };
+  for (const double share : plan.shares) add(at_share(share) + draw_number() % 3 - 1);
+  for (int i = 0; i < kRandomIterations; ++i)
+    add(at_share(static_cast<double>(draw_number() >> 11) * 0x1p-53));
+  std::sort(worth.begin(), worth.end());
+  worth.erase(std::unique(worth.begin(), worth.end()), worth.end());
+  return worth;
 }
 
 void report_endless(Warp& w, const RegularLoop& loop) {
@@ -288,42 +317,48 @@ bool may_skip(Warp& w, uint64_t iterations) {
   return may;
 }
 
+// Where the running lanes are in the loop, and what of it is worth running.
+void look_anew(Warp& w, const RegularLoop& loop, LoopVisit& visit) {
+  Probe probe(w, loop);
+  const Outlook outlook = look(probe, loop);
+  visit.lanes = w.active;
+  visit.ends = outlook.ends;
+  // A loop without an end is followed until everything has wrapped.
+  if (outlook.ends)
+    visit.last = visit.done + outlook.exit;
+  else if (visit.endless_after == 0)
+    visit.endless_after = visit.last = visit.done + (outlook.wraps.empty() ? 0 : outlook.wraps.back() + 1);
+  else
+    visit.last = visit.endless_after;
+  visit.worth = worth_running(w, visit.done, visit.last, outlook);
+}
+
 // At the head of a loop: leaves out what is not worth running. False: the loop never ends, and neither would the warp.
 bool leave_out(Warp& w, uint32_t index) {
-  const LoopPlan& plan = w.grid->loops;
-  const RegularLoop& loop = plan.loops[index];
-  if (w.visits.size() < plan.loops.size()) w.visits.resize(plan.loops.size());
+  const RegularLoop& loop = w.grid->loops.loops[index];
+  if (w.visits.size() <= index) w.visits.resize(w.grid->loops.loops.size());
   LoopVisit& visit = w.visits[index];
   const bool together = !loop.has_collective || w.active == w.live;
   if (!may_skip(w, 0) || !together || visit.arrivals++ < kFirstIterations) {
     ++visit.done;
     return true;
   }
-  Probe probe(w, loop);
-  const Outlook outlook = look(probe, loop);
-  if (outlook.ends && outlook.exit == 0) {  // the last iteration; who comes here again begins anew
+  if (visit.lanes != w.active || (visit.ends && visit.done > visit.last)) look_anew(w, loop, visit);
+  if (visit.ends && visit.done >= visit.last) {  // the last iteration; who comes here again begins anew
     visit = {};
     return true;
   }
-  if (outlook.ends && visit.done + outlook.exit < kFewIterations) {
-    ++visit.done;
-    return true;
-  }
-  if (!outlook.ends && visit.limit == 0)
-    visit.limit = visit.done + (outlook.wraps.empty() ? 0 : outlook.wraps.back() + 1);
-  const auto next = next_of_interest(plan, visit, outlook);
-  if (!outlook.ends && (!next || visit.done >= visit.limit)) {
-    probe.restore();
+  const auto next = std::lower_bound(visit.worth.begin(), visit.worth.end(), visit.done);
+  if (!visit.ends && (next == visit.worth.end() || visit.done >= visit.last)) {
     report_endless(w, loop);
     return false;
   }
-  uint64_t skipped = next ? *next - visit.done : 0;
-  if (outlook.ends) skipped = std::min(skipped, outlook.exit - 1);
-  probe.restore();
-  if (skipped > 0 && may_skip(w, skipped)) {
-    probe.advance(skipped);
-    probe.commit();
-    visit.done += skipped;
+  uint64_t target = next == visit.worth.end() ? visit.last : *next;
+  if (visit.ends) target = std::min(target, visit.last - std::min(visit.last, kLastIterations));
+  if (visit.ends && visit.last < kFewIterations) target = visit.done;
+  if (target > visit.done && may_skip(w, target - visit.done)) {
+    Probe(w, loop).leave_at(target - visit.done);
+    visit.done = target;
   }
   ++visit.done;
   return true;
@@ -331,17 +366,12 @@ bool leave_out(Warp& w, uint32_t index) {
 
 }  // namespace
 
-LoopPlan plan_loops(const Function& kernel, Handler join, std::vector<double> shares) {
-  LoopPlan plan{.loops = regular_loops(kernel, join), .shares = std::move(shares)};
+LoopPlan plan_loops(const Function& kernel, Handler join, std::vector<double> shares, uint64_t seed) {
+  LoopPlan plan{.loops = regular_loops(kernel, join), .shares = std::move(shares), .seed = seed};
   plan.loop_at.assign(kernel.code.size(), 0);
   for (size_t i = 0; i < plan.loops.size(); ++i)
     plan.loop_at[plan.loops[i].head] = static_cast<uint8_t>(i + 1);
   return plan;
-}
-
-Outlook look_ahead(Warp& warp, const RegularLoop& loop) {
-  Probe probe(warp, loop);
-  return look(probe, loop);
 }
 
 void run_leaving_out(Warp& w, int64_t slice) {

@@ -16,29 +16,24 @@ struct LoopPlan {
   std::vector<uint8_t>
       loop_at;  // by position in the kernel's code: 1 + index of the loop that begins there; 0: none
   std::vector<double> shares;  // of a loop's iterations: which are worth running, beside both ends
+  uint64_t seed = 0;           // of those that each warp adds by chance
 
   bool empty() const { return loops.empty(); }
 };
-LoopPlan plan_loops(const Function& kernel, Handler join, std::vector<double> shares);
+LoopPlan plan_loops(const Function& kernel, Handler join, std::vector<double> shares, uint64_t seed);
 
 // How far the running lanes of a warp are through a loop.
 struct LoopVisit {
   uint64_t arrivals = 0;  // at its head
   uint64_t done = 0;      // iterations, those that were left out among them
-  uint64_t limit =
-      0;  // of a loop without an end: iterations after which nothing new can happen; 0: not known yet
+  uint32_t lanes = 0;     // that the following is about; 0: nothing is known yet
+  bool ends = false;
+  uint64_t last = 0;  // the iteration in which the first of them leaves; of a loop without an end, enough
+  uint64_t endless_after = 0;   // iterations, of a loop without an end: everything has wrapped by then
+  std::vector<uint64_t> worth;  // running, in order
 };
 
 // Runs a warp's turn, leaving out iterations of regular loops.
 void run_leaving_out(Warp& warp, int64_t slice);
-
-// For tests: after how many more iterations one of the running lanes leaves the loop at whose head they stand; none: it
-// goes on for ever. `wraps`: iterations at whose begin a number of 32 bits has wrapped, in order.
-struct Outlook {
-  bool ends = false;
-  uint64_t exit = 0;
-  std::vector<uint64_t> wraps;
-};
-Outlook look_ahead(Warp& warp, const RegularLoop& loop);
 
 }  // namespace assay::vgpu

@@ -179,8 +179,9 @@ done:
   mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mov.u32 %r4, %nctaid.x;
   mad.lo.u32 %r5, %r1, %r2, %r3; mul.lo.u32 %r6, %r4, %r2;
   setp.ne.u64 %q, %rd11, 0; @%q bra signed_more;
-more:
-  cvt.u64.u32 %rd4, %r5; shl.b64 %rd7, %rd4, 2; add.u64 %rd8, %rd1, %rd7; add.u64 %rd9, %rd2, %rd7;
+  cvt.u64.u32 %rd4, %r5;
+more:  // as compilers write it: %rd4 is computed from the count for the next iteration
+  shl.b64 %rd7, %rd4, 2; add.u64 %rd8, %rd1, %rd7; add.u64 %rd9, %rd2, %rd7;
   ld.global.f32 %f, [%rd8]; st.global.f32 [%rd9], %f;
   add.u32 %r5, %r5, %r6;
   cvt.u64.u32 %rd4, %r5; setp.lt.u64 %p, %rd4, %rd3; @%p bra more;
