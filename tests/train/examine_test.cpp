@@ -115,7 +115,7 @@ TEST(WrongCalls, EpsilonInTheWrongPlaceShowsWhereTheStreamIsQuiet) {
 }
 
 TEST(WrongCalls, ANaNThatIsHiddenShowsWhereAnInputOverflowed) {
-  const Report report = examined_report(changed(
+  const Report report = examined_report(with_change(
       "swiglu", "y", [](const Operands<float>&, int64_t, float y) { return std::isnan(y) ? 0.0f : y; }));
   EXPECT_EQ(report.states.back().name, "overflow") << ::testing::PrintToString(state_names(report));
   ASSERT_FALSE(report.findings.empty());
