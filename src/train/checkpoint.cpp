@@ -138,7 +138,7 @@ void fields_of(V& v, ModelSizes& s) {
 }
 template <class V>
 void fields_of(V& v, StateReport& s) {
-  v(s.name), v(s.sizes), v(s.calls), v(s.elements), v(s.seconds), v(s.failed_site);
+  v(s.name), v(s.sizes), v(s.calls), v(s.elements), v(s.seconds), v(s.problem), v(s.failed_site);
 }
 template <class V>
 void fields_of(V& v, RunState& s) {

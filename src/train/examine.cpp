@@ -95,6 +95,8 @@ class Examination {
     } else {
       Examined& examined = std::get<Examined>(result);
       report_.elements += examined.elements;
+      if (report_.problem.empty() && !examined.problem.empty())
+        report_.problem = fmt::format("{}: {}", site, examined.problem);
       for (Finding& finding : examined.findings) {
         finding.found.found_with = where;
         report_.findings.push_back(std::move(finding));

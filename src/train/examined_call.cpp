@@ -17,9 +17,9 @@ using contract::ValuesKind;
 
 namespace {
 
-// Of each output of a call, and terms of its sums: a tenth of a second, and enough for the statistics of the judge.
+// Of each output of a call, and terms of its sums: some tenths of a second, and enough for the statistics of the judge.
 constexpr int64_t kJudgedElements = 1 << 16;
-constexpr double kJudgedWork = 1e8;
+constexpr double kJudgedWork = 2e7;
 
 struct Range {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
@@ -110,6 +110,12 @@ std::optional<Bindings> CallJudge::legal(Bindings bindings) const {
     if (!range) return std::nullopt;
     tensor = moved_into(*range, nonfinite_allowed, tensor);
     if (!tensor) return std::nullopt;
+    // The slot's x[T, F] may be the contract's x[n].
+    if (const auto extents = spec->extents(bindings.shape); extents && *extents != tensor->extents) {
+      const auto reshaped = std::make_shared<Tensor>(*tensor);
+      reshaped->extents = *extents;
+      tensor = reshaped;
+    }
   }
   for (auto& [name, scalar] : bindings.scalars) {
     const ScalarSpec* const spec = contract_.scalar(name);
@@ -131,8 +137,8 @@ Examined CallJudge::judged(const Bindings& bindings, const judge::Outputs& outpu
   options.max_elements = kJudgedElements;
   options.max_work = kJudgedWork;
   auto judgement = judge::judge(contract_, reference_, bindings, outputs, options);
-  if (!judgement) return {};
-  Examined examined{.elements = judgement->judged, .findings = {}};
+  if (!judgement) return {.elements = 0, .problem = judgement.error().text(), .findings = {}};
+  Examined examined{.elements = judgement->judged, .problem = {}, .findings = {}};
   for (Finding& finding : judge::diagnose(std::move(judgement->findings),
                                           {.contract = &contract_, .shape = &bindings.shape, .apart = false}))
     if (finding.severity == Severity::Error) examined.findings.push_back(std::move(finding));

@@ -97,6 +97,7 @@ Json state_json(const StateReport& state) {
   json["calls"] = state.calls;
   json["elements"] = state.elements;
   json["seconds"] = state.seconds;
+  if (!state.problem.empty()) json["problem"] = state.problem;
   if (!state.failed_site.empty()) json["failed_site"] = state.failed_site;
   return json;
 }

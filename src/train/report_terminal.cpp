@@ -65,11 +65,13 @@ std::string states_text(const Report& report) {
   int64_t calls = 0, elements = 0, states = 0;
   double seconds = 0;
   std::vector<std::string> without;
+  std::string problem;
   for (const StateReport& state : report.states) {
     calls += state.calls;
     elements += state.elements;
     seconds += state.seconds;
     if (state.elements > 0) ++states;
+    if (problem.empty()) problem = state.problem;
     if (state.elements == 0 && state.failed_site.empty()) without.push_back(state.name);
   }
   if (report.states.empty()) return "";
@@ -83,6 +85,7 @@ std::string states_text(const Report& report) {
                             last.failed_site);
   if (!without.empty() && elements > 0)
     text += fmt::format("; not accepted by the contract: {}", fmt::join(without, ", "));
+  if (!problem.empty()) text += fmt::format("; some could not be judged: {}", problem);
   return text;
 }
 

@@ -79,6 +79,7 @@ using CallResult = std::variant<Outputs, CallFailure>;
 // A call whose results were judged one by one.
 struct Examined {
   int64_t elements = 0;           // judged; 0: the contract excludes these inputs
+  std::string problem;            // why they could not be judged; empty: they were
   std::vector<Finding> findings;  // errors
 };
 using ExamineResult = std::variant<Examined, CallFailure>;

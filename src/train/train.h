@@ -105,6 +105,7 @@ struct StateReport {
   int64_t calls = 0;     // 0: the contract accepts no call at these sizes
   int64_t elements = 0;  // judged
   double seconds = 0;
+  std::string problem;            // why calls could not be judged
   std::string failed_site;        // where results are wrong; empty: nowhere
   std::vector<Finding> findings;  // there
 };

@@ -12,10 +12,10 @@
 namespace assay::train {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // The names of the states up to the first that fails.
-std::vector<std::string> names(const Report& report) {
+std::vector<std::string> state_names(const Report& report) {
   std::vector<std::string> all;
   for (const StateReport& state : report.states) all.push_back(state.name);
   return all;
@@ -36,8 +36,8 @@ Report examined_report(Candidate candidate) {
   return train(examined(std::move(candidate)), options);
 }
 
-Candidate changed(std::string_view slot, std::string_view output,
-                  float (*change)(const Operands<float>&, int64_t, float)) {
+Candidate with_change(std::string_view slot, std::string_view output,
+                      float (*change)(const Operands<float>&, int64_t, float)) {
   return host_candidate(slot, [output, change](Operands<float>& at) {
     Array<float>& values = at[output];
     for (int64_t i = 0; i < values.count(); ++i) values.data()[i] = change(at, i, values.data()[i]);
@@ -62,45 +62,46 @@ INSTANTIATE_TEST_SUITE_P(Slots, RightCalls, ::testing::ValuesIn(some_slots()),
                          [](const auto& slot) { return std::string(slot.param->name); });
 
 TEST(WrongCalls, ASecondRoundingShowsInTheFirstBatch) {
-  const Report report = examined_report(changed("swiglu", "y", [](const Operands<float>&, int64_t, float y) {
-    return static_cast<float>(contract::rounded(DType::f16, y));  // eleven bits, then eight
-  }));
+  const Report report =
+      examined_report(with_change("swiglu", "y", [](const Operands<float>&, int64_t, float y) {
+        return static_cast<float>(contract::rounded(DType::f16, y));  // eleven bits, then eight
+      }));
   EXPECT_EQ(report.verdict, judge::Verdict::Fail);
-  EXPECT_EQ(report.states.back().name, "first batch") << testing::PrintToString(names(report));
+  EXPECT_EQ(report.states.back().name, "first batch") << ::testing::PrintToString(state_names(report));
   EXPECT_EQ(report.states.back().failed_site, "layer 0 activation");
 }
 
 TEST(WrongCalls, ATailThatIsLeftOutShowsAtOddSizes) {
   const Report report =
-      examined_report(changed("swiglu", "y", [](const Operands<float>& at, int64_t i, float y) {
+      examined_report(with_change("swiglu", "y", [](const Operands<float>& at, int64_t i, float y) {
         return i % at.dim("F") < at.dim("F") / 8 * 8 ? y : 0;
       }));
-  EXPECT_THAT(names(report), ElementsAre("first batch", "odd sizes"));
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "odd sizes"));
 }
 
 TEST(WrongCalls, AnExponentialThatOverflowsShowsLateInTraining) {
   const Report report =
-      examined_report(changed("swiglu", "y", [](const Operands<float>& at, int64_t i, float) {
+      examined_report(with_change("swiglu", "y", [](const Operands<float>& at, int64_t i, float) {
         const float gate = at["gate"].data()[i], grown = std::exp(gate);
         return gate * (grown / (1 + grown)) * at["value"].data()[i];
       }));
-  EXPECT_THAT(names(report), ElementsAre("first batch", "odd sizes", "late training"));
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "odd sizes", "late training"));
 }
 
 TEST(WrongCalls, OneGradientForAllTokensShowsWherePaddingHasNone) {
   const Report report = examined_report(
-      changed("cross_entropy_grad", "dlogits", [](const Operands<float>& at, int64_t i, float) {
+      with_change("cross_entropy_grad", "dlogits", [](const Operands<float>& at, int64_t i, float) {
         const int64_t V = at.dim("V"), t = i / V;
         const float p = std::exp(at["logits"].data()[i] - at["lse"].data()[t]);
         return (p - (at["targets"].integers[static_cast<std::size_t>(t)] == i % V ? 1.0f : 0.0f)) *
                at["dloss"].data()[0];
       }));
-  EXPECT_THAT(names(report), ElementsAre("first batch", "odd sizes"));
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "odd sizes"));
 }
 
 TEST(WrongCalls, EpsilonInTheWrongPlaceShowsWhereTheStreamIsQuiet) {
   const Report report =
-      examined_report(changed("rmsnorm", "y", [](const Operands<float>& at, int64_t i, float) {
+      examined_report(with_change("rmsnorm", "y", [](const Operands<float>& at, int64_t i, float) {
         const int64_t D = at.dim("D");
         double squares = 0;
         for (int64_t d = 0; d < D; ++d)
@@ -110,13 +111,13 @@ TEST(WrongCalls, EpsilonInTheWrongPlaceShowsWhereTheStreamIsQuiet) {
         return static_cast<float>(static_cast<double>(at["x"].data()[i] * at["w"].data()[i % D]) / root);
       }));
   EXPECT_EQ(report.verdict, judge::Verdict::Fail);
-  EXPECT_FALSE(report.states.back().failed_site.empty()) << testing::PrintToString(names(report));
+  EXPECT_FALSE(report.states.back().failed_site.empty()) << ::testing::PrintToString(state_names(report));
 }
 
 TEST(WrongCalls, ANaNThatIsHiddenShowsWhereAnInputOverflowed) {
-  const Report report = examined_report(changed(
+  const Report report = examined_report(with_change(
       "swiglu", "y", [](const Operands<float>&, int64_t, float y) { return std::isnan(y) ? 0.0f : y; }));
-  EXPECT_EQ(report.states.back().name, "overflow") << testing::PrintToString(names(report));
+  EXPECT_EQ(report.states.back().name, "overflow") << ::testing::PrintToString(state_names(report));
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(report.findings.front().kind, Kind::Nonfinite);
 }
