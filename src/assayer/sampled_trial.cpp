@@ -113,15 +113,13 @@ constexpr int64_t kGapShare = 12;   // parts of an output of which one without a
 constexpr int kMostGapSamples = 8;  // that are made to confirm one
 // Random places that must have missed a gap: (11/12)^190 is less than one in ten million.
 constexpr double kEnoughPlaces = 190;
-// Blocks of a sample that are chosen for where they are; the others are random. And random iterations of each of
-// these where iterations were left out (vgpu/skip.cpp), of which several warps run some each.
-constexpr double kChosenBlocks = 40, kPlacesOfABlock = 16;
+// Blocks of a sample that are chosen for where they are; the others are random.
+constexpr double kChosenBlocks = 40;
 
 double random_places(const SampleReport& report) {
   double least = HUGE_VAL;
   for (const SampledLaunch& launch : report.launches) {
-    const double blocks = std::max(0.0, static_cast<double>(launch.run) - kChosenBlocks);
-    least = std::min(least, blocks * (launch.left_out > 0 ? kPlacesOfABlock : 1));
+    least = std::min(least, std::max(0.0, static_cast<double>(launch.run) - kChosenBlocks));
   }
   return report.launches.empty() ? 0 : least;
 }

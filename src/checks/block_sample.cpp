@@ -255,7 +255,8 @@ void BlockSample::on_block(const vgpu::Block& block) {
 void BlockSample::on_block_end(const vgpu::Block& block) {
   const std::unique_ptr<Writes> writes = states_.take(block);
   if (!writes || !on_) return;
-  for (auto& [index, iteration] : writes->warps) end_iteration(*writes, iteration);
+  for (auto& [index, loops] : writes->warps)
+    for (auto& [loop, iteration] : loops) end_iteration(*writes, iteration);
   if (ended_) return;
   writes->merge();
   std::vector<std::pair<const Known*, uint64_t>> bytes;
@@ -351,7 +352,8 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
       case AccessKind::Load:
         loaded(warp, *memory, access, address);
         if (memory->is_input && memory->partly_written != 0)
-          writes->warps[warp.index].loaded.add(address, address + bytes);
+          for (auto& [loop, iteration] : loops_of(*writes, warp))
+            iteration.loaded.add(address, address + bytes);
         break;
       case AccessKind::Atomic:
         return end_sample("its blocks use the old values of atomics on device memory");
@@ -364,9 +366,10 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
         memory->partly_written.compare_exchange_strong(none, warp.grid->info.id);
         if (access.kind == AccessKind::Reduction) break;
         writes->add(address, address + bytes);
-        Iteration& iteration = writes->warps[warp.index];
-        add_bytes<Known>(iteration.now, memory, bytes);
-        if (memory->is_input) iteration.stored.add(address, address + bytes);
+        for (auto& [loop, iteration] : loops_of(*writes, warp)) {
+          add_bytes<Known>(iteration.now, memory, bytes);
+          if (memory->is_input) iteration.stored.add(address, address + bytes);
+        }
         break;
       }
     }
@@ -413,13 +416,20 @@ void BlockSample::end_iteration(Writes& writes, Iteration& iteration) {
     end_sample("an iteration of its loop reads what others may have written, and not all of them were run");
 }
 
-bool BlockSample::may_skip(const vgpu::Warp& warp, uint64_t iterations) {
+bool BlockSample::may_skip(const vgpu::Warp& warp, uint32_t loop, uint64_t iterations) {
   if (!on_ || ended_) return false;
   Writes& writes = states_[*warp.block];
-  Iteration& iteration = writes.warps[warp.index];
+  auto& loops = writes.warps[warp.index];
+  Iteration& iteration = loops[loop];
   if (iterations == 0) end_iteration(writes, iteration);
   if (writes.runs_all) return false;
-  for (const auto& [memory, bytes] : iteration.most) add_bytes(writes.left_out, memory, bytes * iterations);
+  for (const auto& [memory, most] : iteration.most) {
+    const uint64_t bytes = most * iterations;
+    add_bytes(writes.left_out, memory, bytes);
+    // An iteration of a loop around it would have written these, too.
+    for (auto& [other, its] : loops)
+      if (other != loop) add_bytes(its.now, memory, bytes);
+  }
   writes.iterations += iterations;
   return true;
 }

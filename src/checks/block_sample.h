@@ -63,7 +63,7 @@ class BlockSample final : public vgpu::Listener {
   void on_block_end(const vgpu::Block& block) override;
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override;
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override;
-  bool may_skip(const vgpu::Warp& warp, uint64_t iterations) override;
+  bool may_skip(const vgpu::Warp& warp, uint32_t loop, uint64_t iterations) override;
   void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
                const vgpu::RangeInfo& from) override;
 
@@ -92,14 +92,14 @@ class BlockSample final : public vgpu::Listener {
     void merge();
     bool holds(const Range& range) const;  // after merge()
   };
-  // What a warp did since it began an iteration.
+  // What a warp did since it began an iteration of a loop.
   struct Iteration {
     Ranges loaded, stored;                                     // of memory that is both input and output
     std::vector<std::pair<const Known*, uint64_t>> now, most;  // bytes written: in this iteration, in any
   };
   // What one block wrote.
   struct Writes : Ranges {
-    std::map<uint32_t, Iteration> warps;
+    std::map<uint32_t, std::map<uint32_t, Iteration>> warps;  // by warp, by loop that it has come to
     std::vector<std::pair<const Known*, uint64_t>>
         left_out;             // bytes that iterations may write that were left out
     uint64_t iterations = 0;  // that were left out
@@ -113,6 +113,9 @@ class BlockSample final : public vgpu::Listener {
   Known* known(vgpu::Address address);
   void loaded(const vgpu::Warp& warp, Known& memory, const vgpu::Access& access, vgpu::Address address);
   void end_sample(std::string why);
+  static std::map<uint32_t, Iteration>& loops_of(Writes& writes, const vgpu::Warp& warp) {
+    return writes.warps[warp.index];
+  }
   void end_iteration(Writes& writes, Iteration& iteration);
   Launch* launch_of(uint64_t id);
 

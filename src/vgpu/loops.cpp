@@ -23,6 +23,7 @@ constexpr size_t kMostLoops = 64;
 struct Value {
   bool known = false;            // a sum of carried registers and of what does not change
   bool scaled = false;           // … times something, or in another width
+  bool narrow = false;           // numbers of 32 bits that change are among them
   std::map<uint32_t, int> sums;  // carried register → how often; empty: does not change
 };
 
@@ -233,10 +234,13 @@ class Analysis {
     if (carried_.contains(reg)) {
       const auto definition = only_definition(reg);
       if (!definition) return {};
-      if (*definition >= at || is_sum(reg)) return {.known = true, .sums = {{reg, 1}}};
+      const bool narrow = ptx::size_of(code_.registers[reg].type) == 4;
+      if (is_sum(reg)) return {.known = true, .narrow = narrow, .sums = {{reg, 1}}};
+      if (*definition >= at) return {.known = narrow, .narrow = narrow, .sums = {{reg, 1}}};
       steps_.insert(*definition);
       Value value = computed(*definition);
       value.scaled = true;
+      value.narrow |= narrow;
       return value;
     }
     return defined_value(reg);
@@ -263,13 +267,17 @@ class Analysis {
     if (at) {
       value = computed(*at);
       if (value.known) steps_.insert(*at);
+      value.narrow |= !value.sums.empty() && ptx::size_of(code_.registers[reg].type) == 4;
     }
     values_[reg] = value;
     return value;
   }
 
   static Value sum(const Value& a, const Value& b, int sign) {
-    Value result{.known = a.known && b.known, .scaled = a.scaled || b.scaled, .sums = a.sums};
+    Value result{.known = a.known && b.known,
+                 .scaled = a.scaled || b.scaled,
+                 .narrow = a.narrow || b.narrow,
+                 .sums = a.sums};
     for (const auto& [reg, times] : b.sums)
       if ((result.sums[reg] += sign * times) == 0) result.sums.erase(reg);
     return result;
@@ -372,8 +380,10 @@ class Analysis {
     return std::nullopt;
   }
 
-  bool side_of(const ptx::Operand& operand, uint32_t at, RegularLoop::Side& side) {
-    if (!value_of(operand, at).known) return false;
+  bool side_of(const ptx::Operand& operand, uint32_t at, RegularLoop::Side& side, bool& narrow) {
+    const Value value = value_of(operand, at);
+    if (!value.known) return false;
+    narrow |= value.narrow;
     if (operand.kind == OperandKind::Immediate) {
       side = {.is_constant = true, .bits = operand.bits};
       return true;
@@ -408,7 +418,8 @@ class Analysis {
                              .when = when,
                              .step = *from,  // as a position in the body, until add_steps
                              .branch = first_[at]};
-      if (!side_of(inst.operands[1], *from, exit.left) || !side_of(inst.operands[2], *from, exit.right))
+      if (!side_of(inst.operands[1], *from, exit.left, exit.narrow) ||
+          !side_of(inst.operands[2], *from, exit.right, exit.narrow))
         return false;
       steps_.insert(*from);
       loop.exits.push_back(exit);

@@ -53,6 +53,7 @@ struct RegularLoop {
     bool is_signed = true;
     Compare compare = Compare::Equal;
     bool when = true;
+    bool narrow = false;  // a number of 32 bits that changes decides it
     uint32_t step = 0;
     uint32_t branch = 0;  // position of the jump, for its line
   };

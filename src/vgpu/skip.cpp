@@ -224,8 +224,10 @@ std::vector<uint64_t> wraps_of(Probe& probe, const RegularLoop& loop) {
   return wraps;
 }
 
-// The first iteration in [from, to), between which nothing wraps, in which a lane leaves.
-std::optional<uint64_t> exit_between(Probe& probe, const RegularLoop& loop, uint64_t from, uint64_t to) {
+// The first iteration in [from, to), between which nothing wraps that matters, in which a lane leaves: by an exit that
+// numbers of 32 bits decide, or by one of the others.
+std::optional<uint64_t> exit_between(Probe& probe, const RegularLoop& loop, uint64_t from, uint64_t to,
+                                     bool narrow) {
   const size_t exits = loop.exits.size();
   std::vector<std::array<Wide, kWarpSize>> difference(exits);
   probe.at(from);
@@ -234,6 +236,7 @@ std::optional<uint64_t> exit_between(Probe& probe, const RegularLoop& loop, uint
   if (to - from > 1) probe.at(from + 1);
   std::optional<uint64_t> first;
   for (size_t e = 0; e < exits; ++e) {
+    if (loop.exits[e].narrow != narrow) continue;
     const auto compare = loop.exits[e].when ? loop.exits[e].compare : negated(loop.exits[e].compare);
     for (uint32_t rest = probe.lanes(); rest != 0; rest &= rest - 1) {
       const auto l = static_cast<uint32_t>(std::countr_zero(rest));
@@ -264,16 +267,18 @@ Outlook look(Probe& probe, const RegularLoop& loop) {
       if (at > 0 && at < kHorizon) ends.push_back(at);
   if (ends.empty()) ends.push_back(kHorizon);
   std::sort(ends.begin(), ends.end());
+  std::optional<uint64_t> exit = exit_between(probe, loop, 0, kHorizon, false);
   uint64_t from = 0;
   for (const uint64_t end : ends) {
-    if (end <= from) continue;
-    if (const auto exit = exit_between(probe, loop, from, end)) {
-      outlook.ends = true;
-      outlook.exit = *exit;
+    if (end <= from || (exit && *exit <= from)) continue;
+    if (const auto narrow = exit_between(probe, loop, from, end, true)) {
+      exit = exit ? std::min(*exit, *narrow) : *narrow;
       break;
     }
     from = end;
   }
+  outlook.ends = exit.has_value();
+  outlook.exit = exit.value_or(0);
   return outlook;
 }
 
@@ -311,9 +316,9 @@ void report_endless(Warp& w, const RegularLoop& loop) {
   w.grid->stopped = true;
 }
 
-bool may_skip(Warp& w, uint64_t iterations) {
+bool may_skip(Warp& w, uint32_t loop, uint64_t iterations) {
   bool may = true;
-  for (Listener* listener : listeners(w)) may &= listener->may_skip(w, iterations);
+  for (Listener* listener : listeners(w)) may &= listener->may_skip(w, loop, iterations);
   return may;
 }
 
@@ -339,7 +344,7 @@ bool leave_out(Warp& w, uint32_t index) {
   if (w.visits.size() <= index) w.visits.resize(w.grid->loops.loops.size());
   LoopVisit& visit = w.visits[index];
   const bool together = !loop.has_collective || w.active == w.live;
-  if (!may_skip(w, 0) || !together || visit.arrivals++ < kFirstIterations) {
+  if (!may_skip(w, index, 0) || !together || visit.arrivals++ < kFirstIterations) {
     ++visit.done;
     return true;
   }
@@ -356,7 +361,7 @@ bool leave_out(Warp& w, uint32_t index) {
   uint64_t target = next == visit.worth.end() ? visit.last : *next;
   if (visit.ends) target = std::min(target, visit.last - std::min(visit.last, kLastIterations));
   if (visit.ends && visit.last < kFewIterations) target = visit.done;
-  if (target > visit.done && may_skip(w, target - visit.done)) {
+  if (target > visit.done && may_skip(w, index, target - visit.done)) {
     Probe(w, loop).leave_at(target - visit.done);
     visit.done = target;
   }
