@@ -56,7 +56,7 @@ void require(bool holds) {
 void read_sample(const std::string& bytes) {
   const auto sample = monitor::decode_sample(contract_of_samples(), std::as_bytes(std::span(bytes)));
   if (!sample) return;
-  require(contract_of_samples().check_shape(sample->bindings.shape).has_value());
+  require(static_cast<bool>(contract_of_samples().check_shape(sample->bindings.shape)));
   for (const auto& [name, tensor] : sample->outputs)
     require(tensor->extents == *contract_of_samples().tensor(name)->extents(sample->bindings.shape));
 }
