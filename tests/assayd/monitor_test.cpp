@@ -534,6 +534,21 @@ TEST_F(MonitorTest, ACertificateIsCheckedAgainstTheContract) {
   EXPECT_EQ(count_of_both, 2);
 }
 
+TEST_F(MonitorTest, ACertificateOfAnotherSignerIsNotValid) {
+  const std::string inputs = ASSAY_SOURCE_DIR "/tests/commands/inputs/";
+  RunningDaemon daemon(folder_.path(), text_of(inputs + "other.pub.pem"));
+  assay_watch* watch = nullptr;
+  std::ofstream(folder_.file("scale.toml")) << text_of(inputs + "scale.toml");
+  ASSERT_EQ(assay_open(folder_.file("scale.toml").c_str(), (inputs + "scale.assay.json").c_str(), &watch), 0);
+  open_.push_back(watch);
+  call(watch, 64);
+  for (int i = 0; i < 200 && daemon.metrics().find("certificate_valid{") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(daemon.metrics().find("assay_certificate_valid{kernel=\"scale\""), std::string::npos);
+  EXPECT_EQ(daemon.value("assay_certificate_valid"), 0);
+  EXPECT_NE(daemon.get("/").body.find("signed with another key"), std::string::npos);
+}
+
 TEST_F(MonitorTest, WhatCannotBeWatchedIsSaidAtOnce) {
   assay_watch* watch = nullptr;
   EXPECT_EQ(assay_open(folder_.file("none.toml").c_str(), nullptr, &watch), -1);
