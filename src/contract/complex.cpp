@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kPart = "part'";
 // Of a product of n factors, each part has 2^(n-1) terms.
 constexpr int64_t kMostNodes = 20000;
+constexpr int64_t kNodesOfQuotient = 40;
 constexpr int64_t kLargestPower = 8;
 
 constexpr std::array<std::string_view, 4> kOfComplex = {"re", "im", "conj", "complex"};
@@ -259,13 +260,18 @@ class Splitter {
             at(expr, "+", product(a.re, b.im), product(a.im, b.re))};
   }
 
-  // a conj(b) / |b|²
+  // a conj(b) / |b|², term by term: kernels scale one operand or both before they multiply, so each term is rounded.
   Parts divided(const Expr& expr, Parts a, const Parts& b) {
-    if (!b.im)
+    if (!b.im) {
       return {at(expr, "/", std::move(a.re), clone(*b.re)), at(expr, "/", std::move(a.im), clone(*b.re))};
-    Parts conjugate{clone(*b.re), minus(clone(*b.im))};
-    Parts above = multiplied(expr, a, conjugate);
-    return {at(expr, "/", std::move(above.re), squared(b)), at(expr, "/", std::move(above.im), squared(b))};
+    }
+    const auto term = [&](const ExprPtr& x, const ExprPtr& y) {
+      return at(expr, "*", clone(*x), at(expr, "/", clone(*y), squared(b)));
+    };
+    nodes_ += kNodesOfQuotient;
+    if (!a.im) return {term(a.re, b.re), minus(term(a.re, b.im))};
+    return {at(expr, "+", term(a.re, b.re), term(a.im, b.im)),
+            at(expr, "-", term(a.im, b.re), term(a.re, b.im))};
   }
 
   Parts raised(const Expr& expr, const Parts& a, const Parts& b) {

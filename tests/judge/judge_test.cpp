@@ -142,7 +142,7 @@ TEST_P(EveryOperator, NanInAnInputIsNoFindingWhereItPropagates) {
     for (const trial::Family family :
          {trial::Family::NanElement, trial::Family::InfElement, trial::Family::NegInfElement}) {
       for (const Variant& variant : op.variants) {
-        if (!variant.kinds.empty() || variant.name == "kahan")
+        if (!variant.kinds.empty() || variant.name.starts_with("kahan"))
           continue;  // inf - inf: Kahan gives NaN, as it may
         trial::Trial trial = plain_trial(bench.contract, 7);
         trial.families[spec->name] = family;
