@@ -116,7 +116,7 @@ TEST(Term, a_mask_of_32_bits_is_a_conversion) {
   // Of what is no multiple, and other masks.
   EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xfffffffc, 64))].op, Op::And);
   EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(Bits{0xffffffff} << 2, 64))].op, Op::And);
-  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xffff, 64))].op, Op::And);
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xff, 64))].op, Op::And);
 }
 
 TEST(Term, a_mask_of_16_bits_is_a_conversion) {
