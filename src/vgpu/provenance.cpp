@@ -10,7 +10,7 @@ namespace {
 
 using ptx::Mod;
 using ptx::Opcode;
-using OperandKind = ptx::Operand::Kind;
+using Form = ptx::Operand::Kind;
 
 constexpr uint32_t kPointerBytes = 8;
 constexpr size_t kMostFollowed = 50000;  // of a function that is looked at
@@ -82,7 +82,7 @@ class Follow {
       if (inst.has(space)) return nullptr;
     const ptx::Operand* found = nullptr;
     for (const ptx::Operand& operand : inst.operands) {
-      if (operand.kind != OperandKind::Address) continue;
+      if (operand.kind != Form::Address) continue;
       if (found) return nullptr;
       found = &operand;
     }
@@ -101,9 +101,9 @@ class Follow {
     if (inst.operands.empty() || inst.opcode == Opcode::st || inst.opcode == Opcode::red) return false;
     const ptx::Operand& to = inst.operands[0];
     bool changed = false;
-    if (to.kind == OperandKind::Register) changed |= define(to.index, result_of(inst, 0));
+    if (to.kind == Form::Register) changed |= define(to.index, result_of(inst, 0));
     if (to.pair != ptx::kNone) changed |= define(to.pair, kNumber);
-    if (to.kind != OperandKind::Vector && to.kind != OperandKind::List) return changed;
+    if (to.kind != Form::Vector && to.kind != Form::List) return changed;
     for (uint32_t e = 0; e < to.elements.size(); ++e)
       changed |= define(to.elements[e].index, result_of(inst, e));
     return changed;
@@ -111,12 +111,12 @@ class Follow {
 
   Origin of(const ptx::Operand& operand) const {
     switch (operand.kind) {
-      case OperandKind::Register:
+      case Form::Register:
         return operand.index < registers_.size() ? registers_[operand.index] : kUnknown;
-      case OperandKind::Immediate:
-      case OperandKind::Special:
+      case Form::Immediate:
+      case Form::Special:
         return kNumber;
-      case OperandKind::Vector: {
+      case Form::Vector: {
         Origin all = kNumber;
         for (const ptx::Operand& element : operand.elements) {
           const Origin one = of(element);
@@ -132,7 +132,7 @@ class Follow {
   // A parameter by its place: a pointer, or a number. Which one an index in a register picks is not known.
   Origin parameter(const ptx::Instruction& inst, uint32_t element) const {
     const ptx::Operand& from = inst.operands.at(1);
-    if (from.kind != OperandKind::Address || from.base != ptx::Operand::Base::Symbol ||
+    if (from.kind != Form::Address || from.base != ptx::Operand::Base::Symbol ||
         from.symbol.kind != ptx::SymbolRef::Kind::Parameter)
       return kUnknown;
     const uint32_t size = ptx::size_of(inst.type());
@@ -151,8 +151,7 @@ class Follow {
     }
     switch (inst.opcode) {
       case Opcode::mov:
-        if (o.size() == 2 && o[0].kind == OperandKind::Register && o[1].kind == OperandKind::Register)
-          return of(o[1]);
+        if (o.size() == 2 && o[0].kind == Form::Register && o[1].kind == Form::Register) return of(o[1]);
         break;
       case Opcode::cvta:
         if (o.size() == 2) return of(o[1]);

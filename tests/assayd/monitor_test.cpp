@@ -535,7 +535,7 @@ TEST_F(MonitorTest, ACertificateIsCheckedAgainstTheContract) {
 }
 
 TEST_F(MonitorTest, ACertificateOfAnotherSignerIsNotValid) {
-  const std::string inputs = ASSAY_SOURCE_DIR "/tests/commands/inputs/";
+  const std::string inputs = std::string(kSourceFolder) + "/tests/commands/inputs/";
   RunningDaemon daemon(folder_.path(), text_of(inputs + "other.pub.pem"));
   assay_watch* watch = nullptr;
   std::ofstream(folder_.file("scale.toml")) << text_of(inputs + "scale.toml");

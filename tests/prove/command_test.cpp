@@ -320,7 +320,8 @@ formula = "y[i] = 2 * x[i]"
   };
   const nlohmann::json usual = check(654320), odd = check(654321);
   ASSERT_TRUE(usual.contains("obligations") && odd.contains("obligations"));
-  EXPECT_FALSE(usual.contains("deviations") && !usual["deviations"].empty()) << usual["deviations"];
+  EXPECT_FALSE(usual.contains("deviations"));
+  ASSERT_TRUE(odd.contains("deviations"));
   ASSERT_EQ(odd["deviations"].size(), 1u);
   EXPECT_EQ(odd["deviations"][0], "at n=654321 block.x of twice_kernel is 256, not 128");
   for (const nlohmann::json& one : odd["obligations"]) EXPECT_NE(one["status"], "proved");

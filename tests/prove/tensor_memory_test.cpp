@@ -1,7 +1,11 @@
 // Tensors that are no plain arrays: rows with gaps between them, other orders of the axes, two elements in a byte, tensors
 // that may be absent.
+#include "prove/tensor_memory.h"
+
+#include <algorithm>
+
+#include "contract/layout.h"
 #include "kernel.h"
-#include "prove/recorded_call.h"
 
 namespace assay::prove::testing {
 namespace {
@@ -137,6 +141,49 @@ TEST(Strided, an_index_that_may_lie_between_elements_is_anything) {
   };
   EXPECT_EQ(bounds(""), Status::Proved);
   EXPECT_EQ(bounds("strides = [\"ld\", 1]"), Status::Unknown);
+}
+
+// Against the layout that trials use, byte by byte: what is said to lie within elements does, and of whole elements it is
+// said. Extents and strides are numbers here, so the formulas are true or false.
+TEST(Strided, within_elements_is_what_a_layout_says) {
+  const auto holds = [](const Formula& formula) {
+    EXPECT_EQ(formula.kind, Formula::Kind::AtLeastZero);
+    EXPECT_LE(formula.poly.size(), 1u);
+    return formula.poly.empty() || formula.poly.begin()->second >= 0;
+  };
+  int inside = 0, outside = 0;
+  for (const auto& [extents, strides] :
+       {std::pair{"[3, 4]", "[10, 1]"}, std::pair{"[3, 4]", "[10, 2]"}, std::pair{"[4, 3]", "[1, 7]"},
+        std::pair{"[2, 3, 2]", "[20, 5, 2]"}, std::pair{"[5]", "[3]"}, std::pair{"[2, 1, 3]", "[9, 4, 1]"}}) {
+    KernelText text = kernel("");
+    text.y = fmt::format("dtype = \"f32\"\nshape = {}\nstrides = {}", extents, strides);
+    text.left = std::string(extents).size() > 8   ? "y[i, j, k]"
+                : std::string(extents).size() > 3 ? "y[i, j]"
+                                                  : "y[i]";
+    ProvedKernel k(text);
+    const contract::TensorSpec& y = *k.contract().tensor("y");
+    const TensorMemory memory = memory_of(k.terms(), k.dims(), y);
+    const contract::Layout layout = *y.layout({{"n", 1}});
+    ASSERT_TRUE(memory.gaps) << strides;
+    ASSERT_EQ(k.terms().value(memory.bytes), static_cast<Bits>(layout.bytes)) << strides;
+    Claims claims(k.terms(), k.summary(), k.solver());
+    Lowering lowering(k.terms(), k.summary(), &claims, k.solver());
+    for (int64_t at = -8; at < layout.bytes + 8; ++at)
+      for (const int64_t bytes : {1, 4, 8, 16}) {
+        const auto needed = within_elements(lowering, memory, constant_poly(at), bytes);
+        ASSERT_TRUE(needed);
+        const bool said = std::all_of(needed->begin(), needed->end(), holds);
+        bool all = true;
+        for (int64_t byte = at; byte < at + bytes; ++byte) all &= layout.element_at(byte).has_value();
+        EXPECT_TRUE(all || !said) << strides << ": " << bytes << " bytes at " << at;
+        if (bytes == 4 && at % 4 == 0) {
+          EXPECT_EQ(said, all) << strides << ": " << at;
+          ++(all ? inside : outside);
+        }
+      }
+  }
+  EXPECT_GT(inside, 50);
+  EXPECT_GT(outside, 50);
 }
 
 // ---- two elements in a byte
