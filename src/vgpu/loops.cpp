@@ -13,7 +13,6 @@ namespace {
 
 using ptx::Mod;
 using ptx::Opcode;
-using Form = ptx::Operand::Kind;
 using Flags = std::vector<bool>;  // by position in the body
 
 constexpr size_t kMostOfALoopsFunction = 4000;  // of a function that is looked at
@@ -68,7 +67,7 @@ bool is_allowed(const ptx::Instruction& inst) {
     default:
       // Copies in flight, mbarriers, stack and the like: anything that names memory otherwise.
       return std::none_of(inst.operands.begin(), inst.operands.end(),
-                          [](const ptx::Operand& o) { return o.kind == Form::Address; });
+                          [](const ptx::Operand& o) { return o.kind == ptx::Operand::Kind::Address; });
   }
 }
 
@@ -128,7 +127,7 @@ class Analysis {
       before_[to].push_back(i);
     };
     for (const ptx::Operand& operand : inst.operands) {
-      if (operand.kind == Form::Label) add(operand.index);
+      if (operand.kind == ptx::Operand::Kind::Label) add(operand.index);
       if (operand.symbol.kind == ptx::SymbolRef::Kind::TargetList && inst.opcode == Opcode::brx_idx)
         for (const uint32_t target : code_.target_lists.at(operand.symbol.index).targets) add(target);
     }
@@ -225,10 +224,10 @@ class Analysis {
   // As the instruction at `at` reads it. A sum that has been counted up already is still a sum, shifted by what does not
   // change. What is computed from sums is that behind its definition, and before it what the last iteration made it.
   Value value_of(const ptx::Operand& operand, uint32_t at) {
-    if (operand.kind == Form::Immediate) return {.known = true};
-    if (operand.kind == Form::Special || operand.kind == Form::Symbol)
-      return {.known = operand.kind == Form::Symbol || is_steady(operand.special)};
-    if (operand.kind != Form::Register || operand.negated || operand.component != 0) return {};
+    if (operand.kind == ptx::Operand::Kind::Immediate) return {.known = true};
+    if (operand.kind == ptx::Operand::Kind::Special || operand.kind == ptx::Operand::Kind::Symbol)
+      return {.known = operand.kind == ptx::Operand::Kind::Symbol || is_steady(operand.special)};
+    if (operand.kind != ptx::Operand::Kind::Register || operand.negated || operand.component != 0) return {};
     const uint32_t reg = operand.index;
     if (!definitions_.contains(reg)) return {.known = true};
     if (carried_.contains(reg)) {
@@ -295,7 +294,8 @@ class Analysis {
         std::all_of(values.begin(), values.end(), [](const Value& v) { return v.sums.empty() && !v.scaled; });
     const bool is_pure = std::none_of(o.begin(), o.end(),
                                       [](const ptx::Operand& operand) {
-                                        return operand.kind == Form::Address || operand.kind == Form::List;
+                                        return operand.kind == ptx::Operand::Kind::Address ||
+                                               operand.kind == ptx::Operand::Kind::List;
                                       }) &&
                          !is_collective(inst) && o.size() >= 2;
     if (!is_pure || inst.has(Mod::cc)) return {};
@@ -383,11 +383,11 @@ class Analysis {
     const Value value = value_of(operand, at);
     if (!value.known) return false;
     narrow |= value.narrow;
-    if (operand.kind == Form::Immediate) {
+    if (operand.kind == ptx::Operand::Kind::Immediate) {
       side = {.is_constant = true, .bits = operand.bits};
       return true;
     }
-    if (operand.kind != Form::Register) return false;
+    if (operand.kind != ptx::Operand::Kind::Register) return false;
     side = {.plane = function_.register_planes[operand.index]};
     return true;
   }
@@ -402,7 +402,7 @@ class Analysis {
       if (!from) return false;
       const ptx::Instruction& inst = code_.body[*from];
       if (inst.opcode == Opcode::not_ && inst.operands.size() == 2 &&
-          inst.operands[1].kind == Form::Register) {
+          inst.operands[1].kind == ptx::Operand::Kind::Register) {
         guard = inst.operands[1].index;
         when = !when;
         continue;
@@ -455,7 +455,7 @@ class Analysis {
     for (RegularLoop::Exit& exit : loop.exits) exit.step = last[exit.step];
     for (const uint32_t at : steps_) {
       const ptx::Operand& to = code_.body[at].operands[0];
-      if (to.kind != Form::Register || !last.contains(at)) continue;
+      if (to.kind != ptx::Operand::Kind::Register || !last.contains(at)) continue;
       const ptx::Type type = code_.registers[to.index].type;
       if (is_integer(type) && ptx::size_of(type) == 4)
         loop.narrow.push_back({function_.register_planes[to.index], last[at]});

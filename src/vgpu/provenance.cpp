@@ -10,7 +10,6 @@ namespace {
 
 using ptx::Mod;
 using ptx::Opcode;
-using Form = ptx::Operand::Kind;
 
 constexpr uint32_t kPointerBytes = 8;
 constexpr size_t kMostFollowed = 50000;  // of a function that is looked at
@@ -82,7 +81,7 @@ class Follow {
       if (inst.has(space)) return nullptr;
     const ptx::Operand* found = nullptr;
     for (const ptx::Operand& operand : inst.operands) {
-      if (operand.kind != Form::Address) continue;
+      if (operand.kind != ptx::Operand::Kind::Address) continue;
       if (found) return nullptr;
       found = &operand;
     }
@@ -101,9 +100,9 @@ class Follow {
     if (inst.operands.empty() || inst.opcode == Opcode::st || inst.opcode == Opcode::red) return false;
     const ptx::Operand& to = inst.operands[0];
     bool changed = false;
-    if (to.kind == Form::Register) changed |= define(to.index, result_of(inst, 0));
+    if (to.kind == ptx::Operand::Kind::Register) changed |= define(to.index, result_of(inst, 0));
     if (to.pair != ptx::kNone) changed |= define(to.pair, kNumber);
-    if (to.kind != Form::Vector && to.kind != Form::List) return changed;
+    if (to.kind != ptx::Operand::Kind::Vector && to.kind != ptx::Operand::Kind::List) return changed;
     for (uint32_t e = 0; e < to.elements.size(); ++e)
       changed |= define(to.elements[e].index, result_of(inst, e));
     return changed;
@@ -111,12 +110,12 @@ class Follow {
 
   Origin of(const ptx::Operand& operand) const {
     switch (operand.kind) {
-      case Form::Register:
+      case ptx::Operand::Kind::Register:
         return operand.index < registers_.size() ? registers_[operand.index] : kUnknown;
-      case Form::Immediate:
-      case Form::Special:
+      case ptx::Operand::Kind::Immediate:
+      case ptx::Operand::Kind::Special:
         return kNumber;
-      case Form::Vector: {
+      case ptx::Operand::Kind::Vector: {
         Origin all = kNumber;
         for (const ptx::Operand& element : operand.elements) {
           const Origin one = of(element);
@@ -132,7 +131,7 @@ class Follow {
   // A parameter by its place: a pointer, or a number. Which one an index in a register picks is not known.
   Origin parameter(const ptx::Instruction& inst, uint32_t element) const {
     const ptx::Operand& from = inst.operands.at(1);
-    if (from.kind != Form::Address || from.base != ptx::Operand::Base::Symbol ||
+    if (from.kind != ptx::Operand::Kind::Address || from.base != ptx::Operand::Base::Symbol ||
         from.symbol.kind != ptx::SymbolRef::Kind::Parameter)
       return kUnknown;
     const uint32_t size = ptx::size_of(inst.type());
@@ -151,7 +150,9 @@ class Follow {
     }
     switch (inst.opcode) {
       case Opcode::mov:
-        if (o.size() == 2 && o[0].kind == Form::Register && o[1].kind == Form::Register) return of(o[1]);
+        if (o.size() == 2 && o[0].kind == ptx::Operand::Kind::Register &&
+            o[1].kind == ptx::Operand::Kind::Register)
+          return of(o[1]);
         break;
       case Opcode::cvta:
         if (o.size() == 2) return of(o[1]);
