@@ -40,9 +40,11 @@ def declared(text):
         while whole.count("(") > whole.count(")") and at + 1 < len(lines):  # a list of parameters in several lines
             at += 1
             whole += " " + lines[at].strip()
-        alias = re.match(r"using (?:(\w+) =|(?:\w+::)*(\w+);)", whole)
+        if whole.startswith("using namespace"):
+            continue
+        alias = re.match(r"using (?:(\w+) =|(?:::)?(?:\w+::)*(\w+);)", whole)
         if alias:  # the same words mean the same thing
-            names[alias.group(1) or alias.group(2)] = whole
+            names[alias.group(1) or alias.group(2)] = whole.replace(" ::", " ")
             continue
         kind = TYPE.match(whole)
         if kind:
