@@ -15,7 +15,7 @@ using ptx::Mod;
 using ptx::Opcode;
 using Flags = std::vector<bool>;  // by position in the body
 
-constexpr size_t kMostOfALoopsFunction = 4000;  // of a function that is looked at
+constexpr size_t kMostOfALoopsFunction = 1500;  // of a function that is looked at
 constexpr size_t kMostLoops = 64;
 
 // What a register holds while the loop runs, in terms of what it carries.
@@ -117,6 +117,7 @@ class Analysis {
   std::set<uint32_t> carried_;
   std::map<uint32_t, Value> values_;
   std::map<uint32_t, bool> is_sum_;  // by carried register
+  std::map<uint32_t, bool> once_;    // by position in the body
   std::set<uint32_t> steps_;
 
   void connect(uint32_t i) {
@@ -137,7 +138,7 @@ class Analysis {
     if (!leaves || inst.guard != ptx::kNone) add(i + 1);
   }
 
-  // What can get to the jump back without passing the head. False where the loop can be entered elsewhere.
+  // What can get to the jump back without passing the head. False where the loop can be entered elsewhere, or lies apart.
   bool find_body() {
     holds_.assign(after_.size(), false);
     holds_[head_] = true;
@@ -150,6 +151,9 @@ class Analysis {
       holds_[at] = true;
       open.insert(open.end(), before_[at].begin(), before_[at].end());
     }
+    // In one piece: what is executed in every iteration is executed in the order of the text.
+    for (uint32_t i = 0; i < holds_.size(); ++i)
+      if (holds_[i] && (i < head_ || i > latch_)) return false;
     return true;
   }
 
@@ -170,7 +174,12 @@ class Analysis {
   }
 
   // Executed once in every iteration that does not leave before it.
-  bool is_once(uint32_t at) const {
+  bool is_once(uint32_t at) {
+    const auto [known, fresh] = once_.emplace(at, false);
+    if (fresh) known->second = find_once(at);
+    return known->second;
+  }
+  bool find_once(uint32_t at) const {
     if (at != head_ && at != latch_ && reaches(head_, latch_, at)) return false;
     for (const uint32_t next : after_[at])
       if (next != head_ && reaches(next, at, ptx::kNone)) return false;
@@ -201,6 +210,7 @@ class Analysis {
     carried_.clear();
     values_.clear();
     is_sum_.clear();
+    once_.clear();
     steps_.clear();
     for (uint32_t i = 0; i < after_.size(); ++i) {
       if (!holds_[i]) continue;
@@ -213,7 +223,7 @@ class Analysis {
   }
 
   // The one definition in the loop, if it is made in every iteration and under no condition.
-  std::optional<uint32_t> only_definition(uint32_t reg) const {
+  std::optional<uint32_t> only_definition(uint32_t reg) {
     const auto found = definitions_.find(reg);
     if (found == definitions_.end() || found->second.size() != 1) return std::nullopt;
     const uint32_t at = found->second.front();
