@@ -50,6 +50,7 @@ struct CheckOptions {
   bool keep_going = false;           // after a finding: until the budget is spent, for other causes
   std::vector<std::string>
       sanitizers;              // on a real GPU: tools of compute-sanitizer that observe a few trials, too
+  bool verdict_only = false;   // a failure that shows again is enough: neither its cause nor a smallest case
   trial::Generator generator;  // of the contract's [inputs]; a check fills it in
   subject::RunnerOptions runner;
   // What was started ahead of the check, where it was: they import torch, which takes seconds.

@@ -342,8 +342,9 @@ class Check {
   // Giant shapes have a share of the time before all that a pass requires.
   void postpone_sampled(trial::Plan& plan) {
     const auto step = static_cast<int64_t>(timeline_.steps().size()) - 1;
-    const bool now = options_.timeline ? options_.timeline->postponed == step
-                                       : sampled_seconds_ > kSampledShare * options_.budget;
+    const double share = options_.device == subject::Device::Cuda ? kSampledShareOnGpu : kSampledShare;
+    const bool now =
+        options_.timeline ? options_.timeline->postponed == step : sampled_seconds_ > share * options_.budget;
     if (!now || timeline_.postponed >= 0) return;
     timeline_.postponed = step;
     plan.postpone_sampled();

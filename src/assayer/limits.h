@@ -34,6 +34,8 @@ inline constexpr uint64_t kEnoughBlocks = 32;
 // Share of the budget that such trials may take before all that a pass requires has been tried. Chosen: two seconds of
 // the default budget, in which they are through for an element-wise kernel.
 inline constexpr double kSampledShare = 0.1;
+// The same on a real GPU, which runs all blocks: it is good at that, and slower at small trials.
+inline constexpr double kSampledShareOnGpu = 0.35;
 // Samples that told nothing for the same reason before the others are left out.
 inline constexpr int kMostUnsampled = 2;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.

@@ -46,8 +46,20 @@ bool is_without_line(const Finding& finding) {
   return code && code->kernel.empty();
 }
 
+bool is_same_file(const Where& a, const Where& b) {
+  return fs::path(a.file).filename() == fs::path(b.file).filename();
+}
+
 bool is_same_line(const Where& a, const Where& b) {
-  return a.line == b.line && fs::path(a.file).filename() == fs::path(b.file).filename();
+  return a.line == b.line && is_same_file(a, b);
+}
+
+// The tool gives names of files without their folders.
+void find_file(const contract::Contract& contract, Where& where) {
+  std::error_code error;
+  for (const std::string& source : contract.kernel.sources)
+    if (!fs::exists(where.file, error) && is_same_file({source, 0}, where))
+      where.file = contract.resolve(source);
 }
 
 }  // namespace
@@ -95,7 +107,10 @@ Witnessed witness(const contract::Contract& contract, const subject::Subject& su
   for (const subject::SanitizerRecord& record : subject::sanitizer_records(text_of(log))) {
     Finding finding = subject::finding_of(record, buffers);
     report::name_elements(finding);
-    for_each_place(finding, [](Where& where) { where.file = shown(where.file); });
+    for_each_place(finding, [&](Where& where) {
+      find_file(contract, where);
+      where.file = shown(where.file);
+    });
     finding.found.devices = {"cuda"};
     finding.found.witness = fmt::format("{} {}: {}", kName, tool, record.title);
     witnessed.findings.push_back(std::move(finding));
@@ -116,7 +131,8 @@ void add_witnessed(const Witnessed& witnessed, std::vector<Finding>& findings) {
     }
     if (same->found.witness.empty()) same->found.witness = finding.found.witness;
     if (is_without_line(*same)) {
-      same->where = finding.where;
+      if (!is_same_file(same->where, finding.where)) same->where.file = finding.where.file;
+      same->where.line = finding.where.line;
       *code_of(*same) = *code_of(finding);
     }
   }

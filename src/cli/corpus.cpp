@@ -392,6 +392,8 @@ int corpus_command(std::vector<std::string> args) {
                 "ask these tools of compute-sanitizer as well: memcheck,racecheck,initcheck,synccheck");
   arguments.add_flag("--gates", options.margins,
                      "record how close each kernel comes to the gates of the judge");
+  arguments.add_flag("--verdicts", options.verdict_only,
+                     "a failure that shows again is enough: do not look for its cause");
   arguments.add_flag("--no-check", unchecked, "ask the others only");
   arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
   if (const auto status = arguments.parse(std::move(args))) return *status;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -116,6 +117,28 @@ struct Answer {
   int exit_status = -1;  // of a process that ended by itself
 };
 
+// The GPU's memory for one process after another of this user.
+class GpuTurn {
+ public:
+  GpuTurn() {
+    constexpr int kMost = 5000;  // milliseconds; then it is tried all the same
+    const std::string path = fmt::format("{}/assay-gpu-{}.lock", temporary_place(), getuid());
+    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (int waited = 0;
+         file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && waited < kMost && !interrupted();
+         waited += kPollInterval)
+      poll(nullptr, 0, kPollInterval);
+  }
+  ~GpuTurn() {
+    if (file_ >= 0) close(file_);
+  }
+  GpuTurn(const GpuTurn&) = delete;
+  GpuTurn& operator=(const GpuTurn&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
 }  // namespace
 
 struct Runner::Impl {
@@ -138,6 +161,7 @@ struct Runner::Impl {
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
   double sample_seconds = 1;
+  bool launched = false;       // the worker gets ready, and has not said so yet
   bool goes_on = false;        // as the next requests say
   bool going_on = false;       // the worker repeats its last call
   bool died_going_on = false;  // … and ended; the next observation says so
@@ -167,7 +191,7 @@ struct Runner::Impl {
     socket = memory_file = -1;
     memory = nullptr;
     mapped = calls = 0;
-    going_on = false;
+    going_on = launched = false;
     prepared.reset();
     pending.clear();
     folder.reset();
@@ -326,7 +350,14 @@ struct Runner::Impl {
     return fmt::format("{}/{}/{}", folder->path(), protocol::kProgramFolder, name);
   }
 
+  // A worker that is ready; or why there is none.
   Answer start() {
+    const Answer forked = launch();
+    return forked.outcome == CallOutcome::Ended ? await_ready() : forked;
+  }
+
+  // Starts one, which gets ready by itself.
+  Answer launch() {
     folder = std::make_unique<TemporaryFolder>("home");
     int ends[2], pipe_ends[2];
     memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -345,6 +376,10 @@ struct Runner::Impl {
     close(pipe_ends[1]);
     socket = ends[0];
     if (!problem.empty()) return {CallOutcome::Unavailable, problem, {}};
+    return {};
+  }
+
+  Answer await_ready() {
     const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, options.loading);
     Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
                         ? receive(loading)
@@ -548,11 +583,12 @@ struct Runner::Impl {
       died_going_on = true;
       stop();
     }
-    if (child >= 0 && (options.device != Device::Virtual || wanted == machine)) return true;
+    if (child >= 0 && !launched && (options.device != Device::Virtual || wanted == machine)) return true;
     const bool is_prepared = prepared && wanted == machine;
-    if (!is_prepared) stop();
+    const bool is_launched = std::exchange(launched, false);
+    if (!is_prepared && !is_launched) stop();
     machine = wanted;
-    const Answer started = is_prepared ? *prepared : start();
+    const Answer started = is_launched ? await_ready() : is_prepared ? *prepared : start();
     prepared.reset();
     if (started.outcome == CallOutcome::Ended) return true;
     observation.outcome = started.outcome;
@@ -695,10 +731,36 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     return observation;
   }
   if (trial.condition.fresh) restart();
+  take_spare();
+  // Tensors that need most of a GPU's memory wait for their turn.
+  std::optional<GpuTurn> turn;
+  if (trial.sampled && impl_->options.device == Device::Cuda) turn.emplace();
   Observation observation = impl_->observe(trial, *layout);
   // A call that could not be captured into a graph may have left anything behind.
   if (observation.load && !trial.condition.fresh) restart();
+  if (observation.outcome != CallOutcome::Unavailable) keep_spare();
   return observation;
+}
+
+// On a real GPU it takes a third of a second until a process is ready: the next one gets ready while this one works.
+void Runner::keep_spare() {
+  const RunnerOptions& options = impl_->options;
+  if (options.device != Device::Cuda || !options.witness.empty() || impl_->is_python() || interrupted())
+    return;
+  if (!spare_) spare_ = std::make_unique<Impl>(impl_->contract, impl_->subject, options);
+  if (spare_->child >= 0) return;
+  spare_->launched = spare_->launch().outcome == CallOutcome::Ended;
+  if (!spare_->launched) spare_->stop();
+}
+
+void Runner::take_spare() {
+  if (impl_->child >= 0 || !spare_ || spare_->child < 0) return;
+  spare_->options.timeout = impl_->options.timeout;
+  spare_->goes_on = impl_->goes_on;
+  spare_->sample_seconds = impl_->sample_seconds;
+  spare_->died_going_on = std::exchange(impl_->died_going_on, false);
+  spare_->guarded &= impl_->guarded;
+  std::swap(impl_, spare_);
 }
 
 void Runner::prepare() {

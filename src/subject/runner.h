@@ -140,7 +140,11 @@ class Runner {
   struct Impl;
 
  private:
+  void take_spare();
+  void keep_spare();
+
   std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> spare_;  // of a real GPU: the next process
 };
 
 }  // namespace assay::subject

@@ -183,6 +183,7 @@ Finding finding_of(const SanitizerRecord& record, const std::vector<protocol::Bu
     evidence::Race race{.code = code, .relation = evidence::Relation::Block};
     race.place.space = evidence::Space::Shared;
     race.other.where = record.other;
+    race.other.is_same_block = true;
     race.access = access_of(record.title.find("Write") != std::string::npos ? " write" : " read");
     finding.evidence = std::move(race);
   } else if (record.kind == Kind::BarrierDivergence) {

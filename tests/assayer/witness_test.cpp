@@ -24,6 +24,11 @@ TEST(Witnesses, ConfirmAFindingAndNameItsLine) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].found.witness, kSaid);
   EXPECT_EQ(findings[0].where, (Where{"a/k.cu", 9}));
+  // Where the check knows the file, its path stays.
+  findings = {overrun({"/home/me/a/k.cu", 14})};
+  add_witnessed({.tool = "memcheck", .findings = {overrun({"k.cu", 9}, "k", kSaid)}}, findings);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].where, (Where{"/home/me/a/k.cu", 9}));
 }
 
 TEST(Witnesses, TheSameFileByAnotherPathIsTheSamePlace) {

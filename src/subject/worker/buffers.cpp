@@ -248,6 +248,7 @@ void Buffers::save_places(const CallRequest& call, std::size_t which, const prot
 void Buffers::release_made() {
   if (std::any_of(memories_.begin(), memories_.end(), [](const Memory& memory) { return memory.made; }))
     release(memories_);
+  if (guards_) guards_->trim();
 }
 
 void Buffers::queue_inputs(const CallRequest& call, std::size_t which, bool late) {
