@@ -1,6 +1,7 @@
 #include "assayd/daemon.h"
 
 #include <fmt/format.h>
+#include <grp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -49,6 +50,17 @@ bool is_alive(const std::string& path) {
   return alive;
 }
 
+// Who may connect: this user, and the members of the group.
+Result<void> give_to_group(const std::string& socket, const std::string& group) {
+  chmod(socket.c_str(), group.empty() ? 0600 : 0660);
+  if (group.empty()) return {};
+  const ::group* found = getgrnam(group.c_str());
+  if (!found) return Error{"there is no group " + group};
+  if (chown(socket.c_str(), static_cast<uid_t>(-1), found->gr_gid) != 0)
+    return Error{fmt::format("cannot be given to the group {}: {}", group, std::strerror(errno)), socket};
+  return {};
+}
+
 // The file that came with a message; -1: none.
 int file_of(msghdr& message) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
@@ -89,7 +101,7 @@ Result<void> Daemon::open() {
     socket_ = -1;
     return Error{fmt::format("cannot listen here: {}", std::strerror(number)), options_.socket};
   }
-  chmod(options_.socket.c_str(), 0660);
+  if (auto given = give_to_group(options_.socket, options_.group); !given) return given.error();
   for (const auto& [name, alarm] : store_.alarms()) say(fmt::format("alarm from before: {}", name));
   return {};
 }

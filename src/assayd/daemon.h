@@ -20,6 +20,7 @@ struct DaemonOptions {
   std::string socket;      // path
   std::string state;       // folder
   std::string public_key;  // PEM; empty: certificates are not checked
+  std::string group;       // whose members may connect; empty: only this user
   uint64_t captures = 100;
 };
 

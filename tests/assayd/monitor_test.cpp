@@ -549,6 +549,21 @@ TEST_F(MonitorTest, ACertificateOfAnotherSignerIsNotValid) {
   EXPECT_NE(daemon.get("/").body.find("signed with another key"), std::string::npos);
 }
 
+TEST_F(MonitorTest, OnlyTheUserAndAGroupMayConnect) {
+  const auto mode_with = [&](const std::string& group) {
+    Daemon daemon({.socket = folder_.file("g"), .state = folder_.path(), .group = group});
+    const auto opened = daemon.open();
+    return opened ? fs::status(folder_.file("g")).permissions() : fs::perms::unknown;
+  };
+  using fs::perms;
+  EXPECT_EQ(mode_with(""), perms::owner_read | perms::owner_write);
+  EXPECT_EQ(mode_with("no-such-group"), perms::unknown);
+  if (geteuid() == 0) {
+    EXPECT_EQ(mode_with("daemon"),
+              perms::owner_read | perms::owner_write | perms::group_read | perms::group_write);
+  }
+}
+
 TEST_F(MonitorTest, WhatCannotBeWatchedIsSaidAtOnce) {
   assay_watch* watch = nullptr;
   EXPECT_EQ(assay_open(folder_.file("none.toml").c_str(), nullptr, &watch), -1);
