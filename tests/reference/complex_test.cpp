@@ -11,7 +11,7 @@ using Complex = std::complex<double>;
 
 std::string text_of(const std::string& formula, const std::string& type = "c64",
                     const std::string& real = "f32") {
-  return contract_text("[dims]\nN = { max = 64 }\nK = { max = 64 }\n[tensors.a]\ndtype = \"" + type +
+  return contract_text("[dims]\nN = { max = 64 }\nK = { min = 7, max = 64 }\n[tensors.a]\ndtype = \"" + type +
                            "\"\nshape = [\"N\", \"K\"]\n[tensors.b]\ndtype = \"" + type +
                            "\"\nshape = [\"K\"]\n[tensors.y]\ndtype = \"" + type +
                            "\"\nshape = [\"N\"]\nrole = \"out\"\n[tensors.p]\ndtype = \"" + real +
