@@ -38,7 +38,7 @@ std::string difference_text(const DeviceDifference& difference) {
       difference.output, index, difference.virtual_value, difference.cuda_value, difference.trial);
 }
 
-std::string text_of(const DeviceComparison& one) {
+std::string comparison_text(const DeviceComparison& one) {
   if (!one.problem.empty()) return fmt::format("could not be compared: {}\n", one.problem);
   std::string text = fmt::format("{} of {} trials give the same bits on both devices, in {:.1f} s\n",
                                  one.same, one.trials, one.seconds);
@@ -148,7 +148,7 @@ int compare_devices_command(std::vector<std::string> args) {
         compared[i] = assayer::compare_devices(*contract, own, trials);
       },
       [&](std::size_t i) {
-        fmt::print("{}\n  {}", all[i].name, text_of(compared[i]));
+        fmt::print("{}\n  {}", all[i].name, comparison_text(compared[i]));
         std::fflush(stdout);
         compared[i].contract = all[i].name;
         if (compared[i].forbidden) status = 1;

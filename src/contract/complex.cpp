@@ -194,6 +194,12 @@ class Splitter {
     return {clone(expr), nullptr};
   }
 
+  // abs(z)^2, which takes no root.
+  static bool is_square_of_size(const Expr& expr) {
+    return is_binary(expr, "^") && is_call(*expr.children[0], "abs") &&
+           expr.children[0]->children.size() == 1 && is_integer(*expr.children[1], 2);
+  }
+
   // re² + im²
   static ExprPtr squared(const Parts& z) {
     const auto square = [](const Expr& part) { return binary("^", clone(part), integer(2, part.place)); };
@@ -220,6 +226,8 @@ class Splitter {
   }
 
   Parts binary_of(const Expr& expr) {
+    if (is_square_of_size(expr))
+      if (Parts z = parts(*expr.children[0]->children[0]); z.im) return {squared(z), nullptr};
     Parts a = parts(*expr.children[0]), b = parts(*expr.children[1]);
     if (failed_) return {clone(expr), nullptr};
     const std::string& sign = expr.name;

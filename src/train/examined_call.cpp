@@ -57,6 +57,8 @@ std::optional<Range> range_of(const TensorSpec& tensor, const contract::Shape& s
     }
     case ValuesKind::Offsets:
     case ValuesKind::Generated:
+    case ValuesKind::Distinct:
+    case ValuesKind::Slots:
       return std::nullopt;
   }
   return std::nullopt;

@@ -9,9 +9,9 @@ namespace {
 using namespace testing;
 using Complex = std::complex<double>;
 
-std::string text_of(const std::string& formula, const std::string& type = "c64",
-                    const std::string& real = "f32") {
-  return contract_text("[dims]\nN = { max = 64 }\nK = { max = 64 }\n[tensors.a]\ndtype = \"" + type +
+std::string spectra_text(const std::string& formula, const std::string& type = "c64",
+                         const std::string& real = "f32") {
+  return contract_text("[dims]\nN = { max = 64 }\nK = { min = 7, max = 64 }\n[tensors.a]\ndtype = \"" + type +
                            "\"\nshape = [\"N\", \"K\"]\n[tensors.b]\ndtype = \"" + type +
                            "\"\nshape = [\"K\"]\n[tensors.y]\ndtype = \"" + type +
                            "\"\nshape = [\"N\"]\nrole = \"out\"\n[tensors.p]\ndtype = \"" + real +
@@ -22,7 +22,7 @@ std::string text_of(const std::string& formula, const std::string& type = "c64",
 }
 
 struct Spectra {
-  explicit Spectra(const std::string& formula) : contract(parsed(text_of(formula))) {
+  explicit Spectra(const std::string& formula) : contract(parsed(spectra_text(formula))) {
     bindings.shape = {{"N", 5}, {"K", 7}};
     bindings.inputs["a"] = normal(DType::f32, {5, 7, 2}, 1);
     bindings.inputs["b"] = normal(DType::f32, {7, 2}, 2);
@@ -104,7 +104,7 @@ TEST(ComplexNumbers, HaveABudgetForEachPart) {
 }
 
 TEST(ComplexNumbers, OfDoublesAreTheSame) {
-  const Contract contract = parsed(text_of("y[n] = a[n, 0] * b[0]\np[n] = re(y[n])", "c128", "f64"));
+  const Contract contract = parsed(spectra_text("y[n] = a[n, 0] * b[0]\np[n] = re(y[n])", "c128", "f64"));
   EXPECT_EQ(contract.tensor("a")->dtype, DType::f64);
   EXPECT_EQ(contract.tensor("a")->shape.size(), 3u);
 }

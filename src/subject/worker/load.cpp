@@ -90,10 +90,11 @@ END:
 }
 )";
 
-constexpr const char *kStage = "the comparison of repeated calls", *kPrepare = "the preparation of the call";
+constexpr const char *kLoadStage = "the comparison of repeated calls",
+                     *kPrepare = "the preparation of the call";
 constexpr int64_t kMostBytes = int64_t{256} << 20;  // that a call may write to
 constexpr uint64_t kScratchWords = 1 << 20;
-constexpr unsigned kThreads = 256, kMostBlocks = 1024;
+constexpr unsigned kCompareThreads = 256, kMostBlocks = 1024;
 constexpr int kMultiprocessorCount = 16, kClockRate = 13;  // cudaDeviceAttr
 constexpr int64_t kShown = 16;                             // bytes of what differs
 constexpr int kGlobalCapture = 0;  // cudaStreamCaptureModeGlobal: what a replay would not repeat is refused
@@ -101,7 +102,7 @@ struct Found {
   uint64_t count = 0, first = ~uint64_t{0};
 };
 
-std::size_t size(int64_t bytes) {
+std::size_t bytes_of(int64_t bytes) {
   return static_cast<std::size_t>(bytes);
 }
 
@@ -121,7 +122,7 @@ bool Load::reserve(int64_t bytes) {
   room_ = 0;
   for (std::byte** memory : {&contents_, &results_}) {
     void* at = nullptr;
-    if (runtime_.cudaMalloc(&at, size(bytes)) != 0) {
+    if (runtime_.cudaMalloc(&at, bytes_of(bytes)) != 0) {
       runtime_.cudaGetLastError();  // there is no room: the call is not repeated
       return false;
     }
@@ -183,20 +184,21 @@ bool Load::keep_contents(const std::vector<CallRequest>& calls, bool ordered) {
   }
   prepare();
   for (const Region& region : regions_)
-    check(runtime_.cudaMemcpy(contents_ + region.kept, region.filled, size(region.bytes), kDeviceToDevice),
-          kPrepare);
+    check(
+        runtime_.cudaMemcpy(contents_ + region.kept, region.filled, bytes_of(region.bytes), kDeviceToDevice),
+        kPrepare);
   return true;
 }
 
 void Load::keep_results() {
   for (const Region& region : regions_)
-    check(runtime_.cudaMemcpy(results_ + region.kept, region.at, size(region.bytes), kDeviceToDevice),
-          kStage);
+    check(runtime_.cudaMemcpy(results_ + region.kept, region.at, bytes_of(region.bytes), kDeviceToDevice),
+          kLoadStage);
   if (static_cast<int64_t>(regions_.size()) <= found_room_) return;
   if (found_) runtime_.cudaFree(found_);
   found_room_ = static_cast<int64_t>(regions_.size());
   void* at = nullptr;
-  check(runtime_.cudaMalloc(&at, regions_.size() * sizeof(Found)), kStage);
+  check(runtime_.cudaMalloc(&at, regions_.size() * sizeof(Found)), kLoadStage);
   found_ = static_cast<std::byte*>(at);
 }
 
@@ -230,9 +232,10 @@ void Load::adapt(double seconds) {
 void Load::restore() {
   for (const Region& region : regions_) {
     const std::byte* from = contents_ + region.kept;
-    const int error = on_streams_ ? runtime_.cudaMemcpyAsync(region.at, from, size(region.bytes),
-                                                             kDeviceToDevice, streams_[region.call])
-                                  : runtime_.cudaMemcpy(region.at, from, size(region.bytes), kDeviceToDevice);
+    const int error = on_streams_
+                          ? runtime_.cudaMemcpyAsync(region.at, from, bytes_of(region.bytes), kDeviceToDevice,
+                                                     streams_[region.call])
+                          : runtime_.cudaMemcpy(region.at, from, bytes_of(region.bytes), kDeviceToDevice);
     check(error, kPrepare);
   }
 }
@@ -248,8 +251,8 @@ LoadDifference Load::describe(const Region& region, int64_t first, int64_t bytes
   LoadDifference difference{static_cast<int>(region.call), region.name, first, bytes, {}, {}, how};
   const int64_t from = first / kShown * kShown;
   const auto copy = [&](std::vector<uint8_t>& to, const std::byte* source) {
-    to.resize(size(std::min(kShown, region.bytes - from)));
-    check(runtime_.cudaMemcpy(to.data(), source + from, to.size(), kDeviceToHost), kStage);
+    to.resize(bytes_of(std::min(kShown, region.bytes - from)));
+    check(runtime_.cudaMemcpy(to.data(), source + from, to.size(), kDeviceToHost), kLoadStage);
   };
   copy(difference.before, results_ + region.kept);
   copy(difference.after, region.at);
@@ -261,19 +264,20 @@ std::optional<LoadDifference> Load::compare(const char* how) {
   // On the first stream, which everything has been waited for on.
   const Stream stream = on_streams_ ? streams_[0] : nullptr;
   const std::size_t bytes = found.size() * sizeof(Found);
-  check(runtime_.cudaMemcpyAsync(found_, found.data(), bytes, kHostToDevice, stream), kStage);
+  check(runtime_.cudaMemcpyAsync(found_, found.data(), bytes, kHostToDevice, stream), kLoadStage);
   for (std::size_t i = 0; i < regions_.size(); ++i) {
     const Region& region = regions_[i];
     if (!region.is_result) continue;
     std::byte *one = region.at, *two = results_ + region.kept, *result = found_ + i * sizeof(Found);
     auto length = static_cast<uint64_t>(region.bytes);
     void* arguments[] = {&one, &two, &length, &result};
-    const auto blocks =
-        static_cast<unsigned>(std::min<uint64_t>(kMostBlocks, (length + kThreads - 1) / kThreads));
-    check(runtime_.cudaLaunchKernel(kernels_.compare, {blocks}, {kThreads}, arguments, 0, stream), kStage);
+    const auto blocks = static_cast<unsigned>(
+        std::min<uint64_t>(kMostBlocks, (length + kCompareThreads - 1) / kCompareThreads));
+    check(runtime_.cudaLaunchKernel(kernels_.compare, {blocks}, {kCompareThreads}, arguments, 0, stream),
+          kLoadStage);
   }
-  check(runtime_.cudaMemcpyAsync(found.data(), found_, bytes, kDeviceToHost, stream), kStage);
-  check(runtime_.cudaStreamSynchronize(stream), kStage);
+  check(runtime_.cudaMemcpyAsync(found.data(), found_, bytes, kDeviceToHost, stream), kLoadStage);
+  check(runtime_.cudaStreamSynchronize(stream), kLoadStage);
   for (std::size_t i = 0; i < regions_.size(); ++i)
     if (found[i].count > 0)
       return describe(regions_[i], static_cast<int64_t>(found[i].first), static_cast<int64_t>(found[i].count),
@@ -332,8 +336,8 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
     // What the other calls wrote is what they wrote before: only the first was made.
     for (const Region& region : regions_)
       if (region.call != 0)
-        check(runtime_.cudaMemcpy(region.at, results_ + region.kept, size(region.bytes), kDeviceToDevice),
-              kStage);
+        check(runtime_.cudaMemcpy(region.at, results_ + region.kept, bytes_of(region.bytes), kDeviceToDevice),
+              kLoadStage);
     replayed.difference = compare("from a CUDA graph");
   }
   runtime_.cudaGraphExecDestroy(ready);
