@@ -46,8 +46,8 @@ class UnityNames(unittest.TestCase):
         self.assertEqual(apart("void f() {\n  constexpr int kFew = 1;\n}", "void g() {\n  constexpr int kFew = 2;\n}"), [])
 
     def test_a_function_that_hides_one_of_all_rooms(self):
-        self.assertEqual(apart("int text_of(int a) {\\n}", "void f() {\\n  text_of(place);\\n}"), [1])
-        self.assertEqual(apart("int own_text(int a) {\\n}", "void f() {\\n  own_text(place);\\n}"), [])
+        self.assertEqual(apart("int text_of(int a) {\n}", "void f() {\n  text_of(place);\n}"), [0])
+        self.assertEqual(apart("int own_text(int a) {\n}", "void f() {\n  own_text(place);\n}"), [])
 
 
 if __name__ == "__main__":
