@@ -4,6 +4,7 @@ anonymous namespace. Prints them, one a line; with --why also the names. Called 
 
 Reads what clang-format writes: a declaration begins in the first column, a namespace ends in a line of its own."""
 
+import pathlib
 import re
 import sys
 
@@ -61,19 +62,47 @@ def declared(text):
     return names
 
 
-def main(arguments):
-    why = "--why" in arguments
-    taken = {}
-    for path in [a for a in arguments if a != "--why"]:
+def called(text, names):
+    """Those of the names that a file calls as functions."""
+    return {name for name in re.findall(r"(?<![\w.>:])(\w+)\(", text) if name in names}
+
+
+def functions_of_all():
+    """Functions that every room calls without naming a namespace, and that one of a room would hide."""
+    names = set()
+    for header in (pathlib.Path(__file__).parents[1] / "src").glob("*/*.h"):
+        text = header.read_text(encoding="utf-8", errors="replace")
+        if "namespace assay {" in text:
+            names.update(re.findall(r"^[A-Za-z_][\w:<>,&* \[\]]*[ &*](\w+)\(", text, re.MULTILINE))
+    return names
+
+
+def read(paths):
+    """(path, text, names) of each file; one that the build is yet to write is left out."""
+    files = []
+    for path in paths:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                names = declared(file.read())
-        except FileNotFoundError:  # the build writes it
+                text = file.read()
+        except FileNotFoundError:
             continue
-        clash = sorted(name for name, meaning in names.items()
-                       if name in taken and (meaning is None or taken[name][0] != meaning))
+        files.append((path, text, declared(text)))
+    return files
+
+
+def main(arguments):
+    why = "--why" in arguments
+    files = read([a for a in arguments if a != "--why"])
+    common, taken = functions_of_all(), {}
+    own = {path: {name.split("(")[0] for name in names if "(" in name} for path, _, names in files}
+    for path, _, names in files:
+        clash = [f"{name} ({taken[name][1]})" for name, meaning in names.items()
+                 if name in taken and (meaning is None or taken[name][0] != meaning)]
+        hides = own[path] & common
+        clash += [f"{name} ({other})" for other, text, _ in files if hides
+                  for name in called(text, hides - own[other]) if other != path]
         if clash:
-            print(path + (f"  {', '.join(f'{name} ({taken[name][1]})' for name in clash)}" if why else ""))
+            print(f"{path}  {', '.join(clash)}" if why else path)
         else:
             taken.update((name, (meaning, path)) for name, meaning in names.items())
 

@@ -45,6 +45,10 @@ class UnityNames(unittest.TestCase):
     def test_names_inside_of_functions_and_outside_of_the_namespace_do_not_count(self):
         self.assertEqual(apart("void f() {\n  constexpr int kFew = 1;\n}", "void g() {\n  constexpr int kFew = 2;\n}"), [])
 
+    def test_a_function_that_hides_one_of_all_rooms(self):
+        self.assertEqual(apart("int text_of(int a) {\n}", "void f() {\n  text_of(place);\n}"), [0])
+        self.assertEqual(apart("int own_text(int a) {\n}", "void f() {\n  own_text(place);\n}"), [])
+
 
 if __name__ == "__main__":
     unittest.main()
