@@ -63,8 +63,12 @@ OTHER_CAUSES = {
     "gather_rows/wrong/row_cached": "state kept between calls",
     "gelu/wrong/no_stride": "an output left unwritten",
     "gemm_tensor_core/wrong/transposed": "a layout: the accesses are in bounds",
+    "grouped_gemm/wrong/transposed": "a layout: the accesses are in bounds",
+    "grouped_query_attention/wrong/sees_the_next": "wrong mathematics: the accesses are in bounds",
     "histogram/wrong/bins_in_8_bits": "the narrow number is a count, no address",
     "moe_combine/wrong/slot_in_16_bits": "rows left out: the narrow number decides a branch",
+    "moe_combine/wrong/weight_of_the_slot": "wrong mathematics: the accesses are in bounds",
+    "paged_attention/wrong/pages_in_order": "another sequence's pages: the accesses are in bounds",
     "prefix_sum/wrong/state_not_cleared": "a workspace that is read unwritten",
     "reduce_sum/wrong/shared_partials": "state that calls share",
     "rmsnorm_backward/wrong/workspace_of_first_call": "state kept between calls",
@@ -73,6 +77,7 @@ OTHER_CAUSES = {
     "scatter_add/wrong/no_loop": "elements left out: an update that does not happen",
     "stochastic_rounding/wrong/seed_is_cut": "the narrow number is a seed, no address",
     "topk_routing/wrong/equals_skipped": "wrong mathematics: the accesses are in bounds",
+    "topk_rows/wrong/equals_once": "wrong mathematics: the accesses are in bounds",
 }
 
 
