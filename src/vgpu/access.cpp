@@ -245,6 +245,7 @@ bool refill(Warp& w, uint32_t site, Address address, uint64_t bytes) {
     worker.generation = now;
     for (SiteRange& range : worker.sites) range = {};
   }
+  if (!w.grid->bounds.allows(site, address)) return false;
   const LiveRange found = memory.locate(address, bytes);
   if (found.low >= found.high) return false;
   SiteRange& range = w.sites[site];
