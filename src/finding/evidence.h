@@ -178,7 +178,8 @@ struct Race {
   bool noncoherent = false;  // the later one is ld.global.nc
   bool same_value = false;   // it stores the value that is already there
   Fix fix;
-  HostPlace host;  // the later access, where it is the host's
+  HostPlace host;         // the later access, where it is the host's
+  uint64_t schedule = 0;  // under which it showed, where that is not the run's own
 };
 
 struct Synchronisation {

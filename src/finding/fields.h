@@ -148,6 +148,7 @@ void list(V& v, Race& r) {
   v("same_value", r.same_value);
   v("order_by", r.fix);
   v("host", r.host);
+  v("schedule", r.schedule);
 }
 template <class V>
 void list(V& v, Synchronisation& s) {

@@ -118,7 +118,8 @@ std::string race_text(const Race& race) {
   }
   if (race.same_value) return text + " (it stores the value that is there already)";
   const std::string fix = text_of(race.fix);
-  return fix.empty() ? text : text + ": " + fix;
+  if (!fix.empty()) text += ": " + fix;
+  return race.schedule == 0 ? text : fmt::format("{} (it shows under `--seed {}`)", text, race.schedule);
 }
 
 }  // namespace assay
