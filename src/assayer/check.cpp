@@ -286,6 +286,9 @@ class Check {
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
     trial::Plan plan(contract_, plan_options);
+    if (plan.leaves_out_giants())
+      coverage_.miss_sample(
+          "not made for Python functions, which use whole tensors outside their kernels as well");
     try_planned(plan);
     coverage_.conclude(plan);
     if (needs_more_ = !coverage_.too_little(options_.min_coverage).empty(); needs_more_)

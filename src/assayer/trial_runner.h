@@ -125,6 +125,9 @@ class TrialRunner {
   bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
   void judge_written(const protocol::SampleReport& report, const subject::Call& call,
                      trial::MadeInputs& inputs, TrialResult& result);
+  subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
+                                      const std::string& name, std::vector<subject::ElementRange> written,
+                                      int64_t elements);
   void judge_coverage(const trial::Trial& trial, const protocol::SampleReport& report,
                       const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
   void compare_repetition(const trial::Trial& trial, TrialResult& result);

@@ -271,9 +271,19 @@ Json json_of(const SampleReport& report) {
                         {"least", one.least},
                         {"most", one.most},
                         {"sum", one.sum},
-                        {"distinct", one.distinct}});
-    launches.push_back(
-        {{"kernel", launch.kernel}, {"blocks", launch.blocks}, {"run", launch.run}, {"writes", writes}});
+                        {"distinct", one.distinct},
+                        {"whole", one.whole}});
+    Json json = {{"kernel", launch.kernel},
+                 {"blocks", launch.blocks},
+                 {"run", launch.run},
+                 {"left_out", launch.left_out},
+                 {"writes", writes}};
+    Json endless = Json::array();  // of one, at most
+    if (launch.endless)
+      endless.push_back(
+          {{"file", launch.endless->file}, {"line", launch.endless->line}, {"wraps", launch.endless->wraps}});
+    json["endless"] = std::move(endless);
+    launches.push_back(std::move(json));
   }
   Json unwritten = Json::array();
   for (const UnwrittenPlace& place : report.unwritten)
@@ -300,6 +310,14 @@ SampleReport read_report(FieldReader& fields) {
     launch.kernel = one.text("kernel", kLongestText);
     launch.blocks = one.unsigned_integer("blocks");
     launch.run = one.unsigned_integer("run", launch.blocks);
+    launch.left_out = one.unsigned_integer("left_out");
+    one.objects("endless", 1, [&](FieldReader& item) {
+      EndlessLoop loop;
+      loop.file = item.text("file", kLongestText);
+      loop.line = static_cast<int>(item.unsigned_integer("line", INT32_MAX));
+      loop.wraps = item.boolean("wraps");
+      launch.endless = std::move(loop);
+    });
     one.objects("writes", kMostWrites, [&](FieldReader& item) {
       SampledWrites writes;
       writes.buffer = item.text("buffer", kLongestText);
@@ -308,6 +326,7 @@ SampleReport read_report(FieldReader& fields) {
       writes.most = item.unsigned_integer("most");
       writes.sum = item.unsigned_integer("sum");
       writes.distinct = item.unsigned_integer("distinct", writes.sum);
+      writes.whole = item.unsigned_integer("whole");
       launch.writes.push_back(std::move(writes));
     });
     report.launches.push_back(std::move(launch));

@@ -165,13 +165,23 @@ struct PythonFailure {
 struct SampledWrites {
   std::string buffer;
   uint64_t writers = 0;          // blocks that wrote to it
-  uint64_t least = 0, most = 0;  // by one of them
-  uint64_t sum = 0, distinct = 0;
+  uint64_t least = 0, most = 0;  // by one of them, with what iterations would have written that were left out
+  uint64_t sum = 0, distinct = 0;  // by all of them
+  uint64_t whole = 0;  // the same as `sum`, with what iterations would have written that were left out
   bool operator==(const SampledWrites&) const = default;
+};
+// A loop that cannot end.
+struct EndlessLoop {
+  std::string file;
+  int line = 0;        // 0: not known
+  bool wraps = false;  // because a number of 32 bits wraps; else because nothing grows
+  bool operator==(const EndlessLoop&) const = default;
 };
 struct SampledLaunch {
   std::string kernel;            // its symbol
   uint64_t blocks = 0, run = 0;  // of the grid; to their end
+  uint64_t left_out = 0;         // iterations of loops, by all warps
+  std::optional<EndlessLoop> endless;
   std::vector<SampledWrites> writes;
   bool operator==(const SampledLaunch&) const = default;
 };

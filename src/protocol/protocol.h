@@ -24,7 +24,7 @@
 
 namespace assay::protocol {
 
-inline constexpr int kVersion = 4;
+inline constexpr int kVersion = 5;
 
 // File descriptors of the worker.
 inline constexpr int kSocket = 3;

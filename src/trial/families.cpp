@@ -104,6 +104,8 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::Permuted, "permuted", "all different"},
     {Family::NearTop, "near-top", "all close to the largest legal value"},
     {Family::Extremes, "extremes", "the smallest and the largest legal value"},
+    {Family::Largest, "largest", "all of them the value that is largest in size"},
+    {Family::Runs, "runs", "stretches of equal values"},
     {Family::AllOnes, "all-ones", "all set"},
     {Family::AllZeros, "all-zeros", "none set"},
     {Family::EmptyParts, "empty-parts", "many empty segments"},
@@ -401,6 +403,9 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
   const int64_t stride = stride_for(n, random), start = random.between(0, n - 1);
   const auto scattered = [&](int64_t rank) { return low + (multiply_mod(rank % n, stride, n) + start) % n; };
   const int64_t few = std::min(n, kFewValues);
+  // Runs are of any length up to half of all, each order of magnitude as often as any other.
+  const double longest = std::max(1.0, static_cast<double>(count) / 2);
+  int64_t run = 0, held = low;
   for (int64_t i = 0; i < count; ++i) {
     int64_t x = low;
     switch (family) {
@@ -422,6 +427,17 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
         break;
       case Family::Extremes:
         x = random.chance(0.5) ? low : high;
+        break;
+      case Family::Largest:
+        x = low < 0 && -(low + 1) >= high ? low : high;
+        break;
+      case Family::Runs:
+        if (run == 0) {
+          run = std::max<int64_t>(1, static_cast<int64_t>(std::exp(random.uniform() * std::log(longest))));
+          held = random.between(low, high);
+        }
+        --run;
+        x = held;
         break;
       case Family::AllZeros:
       case Family::Zeros:
@@ -560,11 +576,11 @@ std::vector<Family> families_for(const TensorSpec& spec) {
     case ValuesKind::Index:
       return {Uniform, Permuted, FewValues, OneValue, Extremes, Zipf};
     case ValuesKind::Mask:
-      return {Uniform, AllOnes, AllZeros};
+      return {Uniform, Runs, AllOnes, AllZeros};
     case ValuesKind::Offsets:
       return {Natural, Uniform, EmptyParts, OnePart};
     case ValuesKind::Integers:
-      return {Uniform, SmallIntegers, NearTop, Extremes, OneValue, FewValues, Zeros};
+      return {Uniform, SmallIntegers, NearTop, Extremes, Largest, OneValue, FewValues, Zeros};
     case ValuesKind::Generated:
       return {Problem};
   }

@@ -69,6 +69,8 @@ class Plan {
   void judged_at(const Trial& trial);
   // No more trials of which a sample of the blocks is run: they tell nothing of this subject.
   void drop_sampled();
+  // Giant shapes are promised that the device cannot run by a sample (PlanOptions::samples).
+  bool leaves_out_giants() const { return leaves_out_giants_; }
   // Those that are left wait for what a pass requires: they have had their share of the time.
   void postpone_sampled();
 
@@ -132,6 +134,7 @@ class Plan {
   std::deque<PlannedTrial> hidden_, again_;  // the latter at their other shapes
   std::set<std::string> kinds_tried_;        // of inputs and conditions: judged, or in one of these
   std::vector<std::vector<PlannedTrial>> stages_;
+  bool leaves_out_giants_ = false;
   std::vector<contract::Shape>
       cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
   std::size_t planned_ = 0, skipped_ = 0;

@@ -42,7 +42,8 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
   Families families;
   for (const TensorSpec* spec : contract.inputs()) {
     Family wanted = contract::is_float(spec->dtype) ? floats : integers;
-    if (largest_sums && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
+    if (largest_sums && spec->values.kind == ValuesKind::Integers)
+      wanted = integers == Family::Extremes ? Family::Largest : Family::NearTop;
     const std::vector<Family> known = families_for(*spec);
     families[spec->name] =
         std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
@@ -373,7 +374,10 @@ void Plan::add_conditions() {
     // Whoever comes in between is noticed where many want the same place.
     for (const ScheduleKind kind : kExtremeOrders[turn++]) {
       if (kind == ScheduleKind::Text || !options_.machines) continue;
-      const uint64_t order = schedule_of(kind, random_.bits() >> kScheduleShift);
+      uint64_t order = schedule_of(kind, random_.bits() >> kScheduleShift);
+      // One of each sort: at atomics, and everywhere.
+      if (kind == ScheduleKind::Interleaved && interleaves_everywhere(order) != (turn % 2 == 0))
+        order ^= kScheduleKinds;
       add("extreme schedules", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
           {.schedule = order});
     }
@@ -644,8 +648,11 @@ void Plan::add_wide() {
 // The corners of the promise, however large, by a sample of the blocks.
 void Plan::add_giant() {
   stages_.emplace_back();
-  if (!options_.samples || contract_.generator) return;
-  for (Shape& shape : giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes)) {
+  if (contract_.generator) return;
+  std::vector<Shape> giants = giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes);
+  leaves_out_giants_ = !options_.samples && !giants.empty();
+  if (leaves_out_giants_) return;
+  for (Shape& shape : giants) {
     add("giant shapes", std::move(shape), {}, {.ordered = false});
     stages_.back().back().trial.sampled = true;
     stages_.back().back().brief = true;

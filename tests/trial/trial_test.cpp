@@ -133,6 +133,31 @@ TEST(IntegerValues, NearTopMakesTheLargestSums) {
   EXPECT_GT(seen.size(), 10u);
 }
 
+TEST(IntegerValues, LargestIsTheFarEndOfTheRange) {
+  const Contract bytes = with_input("i64", "integers(-128, 127)", R"(["N"])");
+  const Tensor low = drawn(bytes, {{"N", 100}, {"M", 1}}, Family::Largest);
+  for (int64_t i = 0; i < low.count(); ++i) EXPECT_EQ(low.load_int(i), -128);
+  const Contract counts = with_input("i64", "integers(-3, 9)", R"(["N"])");
+  EXPECT_EQ(drawn(counts, {{"N", 1}, {"M", 1}}, Family::Largest).load_int(0), 9);
+}
+
+// A mask that is out for whole stretches: short ones and such as cover a tile or a row.
+TEST(IntegerValues, RunsAreShortAndLong) {
+  const Contract contract = with_input("u8", "mask", R"(["N"])");
+  const Tensor x = drawn(contract, {{"N", 4096}, {"M", 1}}, Family::Runs);
+  int64_t run = 1, longest = 1, shortest = 4096;
+  for (int64_t i = 1; i < x.count(); ++i) {
+    if (x.load_int(i) == x.load_int(i - 1)) {
+      longest = std::max(longest, ++run);
+    } else {
+      shortest = std::min(shortest, run);
+      run = 1;
+    }
+  }
+  EXPECT_GE(longest, 256);
+  EXPECT_LE(shortest, 8);
+}
+
 TEST(IntegerValues, PermutedAreAllDifferent) {
   const Contract contract = with_input("i64", "index(M)", R"(["N"])");
   const Tensor x = drawn(contract, {{"N", 64}, {"M", 64}}, Family::Permuted);
