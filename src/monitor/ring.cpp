@@ -191,6 +191,12 @@ bool Ring::is_empty() const {
   return true;
 }
 
+bool Ring::is_full() const {
+  for (uint32_t i = 0; i < slots_; ++i)
+    if (header().slot[i].state.load() == static_cast<uint32_t>(State::Free)) return false;
+  return true;
+}
+
 uint32_t Ring::waiting() const {
   uint32_t count = 0;
   for (uint32_t i = 0; i < slots_; ++i)

@@ -74,6 +74,7 @@ class Ring {
   void end_fill(uint32_t index, uint64_t bytes, int64_t unix_ns);
   void abandon(uint32_t index);
   bool is_empty() const;  // nothing is Full or Judging
+  bool is_full() const;   // no slot is Free
 
   // assayd: the oldest full slot.
   struct Filled {

@@ -376,6 +376,11 @@ bool Watch::collect(bool is_last) {
       is_busy = true;
       return;
     }
+    if (status == 0 && area.is_graph && !is_last && ring_->is_full()) {
+      // One launch of a graph may give more samples than the ring has room for; they can wait where they are.
+      is_busy |= link_->is_connected();
+      return;
+    }
     if (status == 0)
       hand_over(area);
     else

@@ -314,7 +314,7 @@ TEST_F(MonitorTest, AGraphIsSampledByAnExecutableWithCopies) {
 // Two kernels in one graph, one of them called three times: all four calls are sampled in the same launches.
 TEST_F(MonitorTest, SeveralCallsInOneGraphAreSampledTogether) {
   RunningDaemon daemon(folder_.path());
-  const char* monitor = "every = 2\nmax_bytes = \"1MiB\"\n";
+  const char* monitor = "every = 2\nmax_bytes = \"120MiB\"\n";  // the ring has two places then
   assay_watch *one = open("first", monitor), *other = open("second", monitor);
   int n = 64;
   void* args[] = {&x_, &y_, &n};
@@ -367,6 +367,7 @@ TEST_F(MonitorTest, SeveralCallsInOneGraphAreSampledTogether) {
   EXPECT_GT(launches, 4u);
   EXPECT_LT(launches, 26u);
   EXPECT_EQ(count(one).samples - samples, 3 * launches);
+  EXPECT_EQ(daemon.value("assay_samples_dropped_total", "reason=\"ring_full\""), 0);
   for (assay_watch* watch : both) assay_graph_close(watch, with_copies);
 }
 

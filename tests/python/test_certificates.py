@@ -52,6 +52,7 @@ class CertificatesPageTest(unittest.TestCase):
 
 @needs_program
 @unittest.skipUnless(shutil.which("openssl"), "openssl was not found")
+@unittest.skipUnless(any(map(is_installed, ("securesystemslib", "sigstore", "in_toto_attestation"))), "no other reader is installed")
 class OtherReadersTest(unittest.TestCase):
     """Certificates as other people's libraries read them (pip install sigstore securesystemslib in-toto-attestation)."""
 
