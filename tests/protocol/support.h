@@ -95,10 +95,13 @@ inline Reply full_reply() {
       .returned = {-1, 7},
       .seconds = 0.25,
       .busy = 0.5,
-      .sample = SampleReport{.ended = "its blocks wait",
-                             .launches = {{"_Z1kPf", 1000, 96, {{"y", 90, 4, 16, 1000, 900}}},
-                                          {"_Z1lPf", 1, 1, {}}},
-                             .reduced = {"z"}},
+      .sample =
+          SampleReport{
+              .ended = "its blocks wait",
+              .launches =
+                  {{"_Z1kPf", 1000, 96, 12, EndlessLoop{"k.cu", 7}, {{"y", 90, 4, 16, 1000, 900, 1200}}},
+                   {"_Z1lPf", 1, 1, 0, {}, {}}},
+              .reduced = {"z"}},
       .load =
           LoadReport{.repeats = 17,
                      .difference = LoadDifference{1, "y", 12, 8, {0, 255}, {1, 2}, "from two host threads"},
