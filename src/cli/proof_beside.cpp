@@ -84,6 +84,7 @@ std::optional<std::string> why_no_proof(Proving proving, const contract::Contrac
   if (proving == Proving::Off || options.timeline) return "";
   const bool asked = proving == Proving::Wait;
   if (contract.kernel.python) return asked ? "proofs are about CUDA C++ and PTX" : "";
+  if (const std::string memory = prove::unknown_memory(contract); !memory.empty()) return asked ? memory : "";
   if (options.device != subject::Device::Virtual) return asked ? "proofs need the virtual device" : "";
   if (asked) return std::nullopt;
   if (cores < kLeastCores) return "there is no core to spare";

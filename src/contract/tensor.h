@@ -3,6 +3,7 @@
 // device sees them (row-major, contiguous, little-endian).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -21,9 +22,9 @@ namespace assay::contract {
 
 // clang-format off
 enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, u8, i16, i32, u32, i64, u64, boolean,
-                             i4, u4, e2m1, e3m2, e2m3, e8m0 };
+                             i4, u4, e2m1, e3m2, e2m3, e8m0, tf32 };
 // clang-format on
-inline constexpr int kDTypeCount = 20;
+inline constexpr int kDTypeCount = 21;
 // The names of those before reserve nothing else: formulas were written before the others existed.
 inline constexpr int kReservedDTypes = 14;
 
@@ -49,6 +50,11 @@ inline bool is_float(DType dtype) {
 }
 
 bool has_nan(DType dtype);
+
+// What a stored tf32 is, as tensor cores read it: the low 13 bits do not count.
+inline float tf32_value(uint32_t code) {
+  return std::bit_cast<float>(code & 0xffffe000u);
+}
 
 // What one stored element of this dtype is as a number, and back. Floats are
 // exact doubles; stores round to nearest even (floats of 8 bits and fewer saturate; NaN

@@ -80,6 +80,8 @@ class Ring {
     uint32_t index = 0;
     std::span<const std::byte> bytes;
     int64_t unix_ns = 0;  // when it was filled
+    uint32_t attempts =
+        0;  // to judge it, this one included: an assayd that ended in the middle leaves it to the next
   };
   std::optional<Filled> begin_judge();
   void end_judge(uint32_t index);

@@ -24,7 +24,10 @@
 
 namespace assay::protocol {
 
-inline constexpr int kVersion = 4;
+// A worker that ends with this status while nobody waited for an answer: the device failed under load.
+inline constexpr int kDeviceLost = 5;
+
+inline constexpr int kVersion = 5;
 
 // File descriptors of the worker.
 inline constexpr int kSocket = 3;

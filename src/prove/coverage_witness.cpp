@@ -13,12 +13,6 @@ bool includes(const Monomial& all, const Monomial& part) {
   return std::includes(all.begin(), all.end(), part.begin(), part.end());
 }
 
-Monomial without(const Monomial& all, const Monomial& part) {
-  Monomial rest;
-  std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
-  return rest;
-}
-
 // The stride as one monomial with a factor; none where it is a sum.
 std::optional<std::pair<Monomial, Int>> monomial_of(Lowering& lowering, Term stride) {
   const Poly poly = lowering.poly(stride);

@@ -10,7 +10,7 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kRangeSeconds = 0.6;  // for showing that a value does not wrap
+constexpr double kWrapSeconds = 0.6;  // for showing that a value does not wrap
 
 bool is_constant(const Poly& poly) {
   return poly.empty() || (poly.size() == 1 && poly.begin()->first.empty());
@@ -128,8 +128,8 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
   const bool quotient = node.op == Op::UDiv || node.op == Op::SDiv;
   const Poly x = is_signed ? signed_value(node.a) : unsigned_value(node.a);
   const Poly d = is_signed ? signed_value(node.b) : unsigned_value(node.b);
-  if (!proves(at_least_zero(plus(d, -1)), kRangeSeconds)) return unknown_poly(term, kInfinity);
-  if (!is_signed || proves(at_least_zero(x), kRangeSeconds)) {
+  if (!proves(at_least_zero(plus(d, -1)), kWrapSeconds)) return unknown_poly(term, kInfinity);
+  if (!is_signed || proves(at_least_zero(x), kWrapSeconds)) {
     const auto [q, r] = divided(x, d);
     return quotient ? q : r;
   }
@@ -301,9 +301,9 @@ Poly Lowering::exact(Term term, bool is_signed) {
     return all_of({at_least_zero(plus(p, -range.low)), at_least_zero(plus(scale(p, -1), range.high))});
   };
   if (const auto found = other.find(canonical);
-      found != other.end() && proves(within(found->second), kRangeSeconds))
+      found != other.end() && proves(within(found->second), kWrapSeconds))
     return found->second;
-  if (proves(within(value), kRangeSeconds)) return value;
+  if (proves(within(value), kWrapSeconds)) return value;
   const Int modulus = Int{1} << width;
   const Atom wrapped =
       atom("wrapped", range.low, range.high,

@@ -16,7 +16,7 @@ using ptx::TypeKind;
 
 namespace {
 
-constexpr unsigned kWarp = 32;
+constexpr unsigned kLanes = 32;
 
 bool is_barrier(Opcode opcode) {
   return opcode == Opcode::bar_sync || opcode == Opcode::barrier_sync || opcode == Opcode::bar_red ||
@@ -151,7 +151,7 @@ Term Machine::special(const Operand& operand) {
   if (operand.special == S::Laneid) {
     const Term row = terms_.add(thread_[1], terms_.mul(thread_[2], threads_[1]));
     const Term linear = terms_.add(thread_[0], terms_.mul(row, threads_[0]));
-    return terms_.bitwise(Op::And, linear, terms_.constant(kWarp - 1, 32));
+    return terms_.bitwise(Op::And, linear, terms_.constant(kLanes - 1, 32));
   }
   return terms_.unknown(ptx::bits_of(ptx::type_of(operand.special)), std::string(ptx::name(operand.special)));
 }

@@ -41,6 +41,12 @@ Int saturated_mul(Int a, Int b) {
   return std::clamp(product, -kInfinity, kInfinity);
 }
 
+Monomial without(const Monomial& all, const Monomial& part) {
+  Monomial rest;
+  std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
+  return rest;
+}
+
 Int floor_div(Int a, Int b) {
   return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }

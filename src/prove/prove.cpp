@@ -543,6 +543,18 @@ class Prover {
 
 }  // namespace
 
+std::string unknown_memory(const contract::Contract& contract) {
+  for (const contract::TensorSpec& tensor : contract.tensors) {
+    if (tensor.values.kind == contract::ValuesKind::Distinct ||
+        tensor.values.kind == contract::ValuesKind::Slots)
+      return fmt::format("proofs do not know that no two elements of the tensor `{}` are equal", tensor.name);
+    if (tensor.pointers || !tensor.buffer.empty())
+      return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}", tensor.name,
+                         tensor.uncommon_memory());
+  }
+  return "";
+}
+
 Proof prove(const contract::Contract& contract, const Options& options) {
   return Prover(contract, options).run();
 }

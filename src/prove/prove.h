@@ -72,6 +72,9 @@ struct Proof {
   std::string problem;
 };
 
+// Why proofs say nothing about a kernel with such tensors. Empty: they do.
+std::string unknown_memory(const contract::Contract& contract);
+
 Proof prove(const contract::Contract& contract, const Options& options);
 
 std::string terminal(const Proof& proof, const report::TerminalOptions& options);

@@ -25,10 +25,6 @@ bool is_among(Opcode opcode, auto& list) {
   return std::find(std::begin(list), std::end(list), opcode) != std::end(list);
 }
 
-struct Effects {
-  std::vector<uint32_t> reads, writes;
-};
-
 void add_registers(const ptx::Operand& operand, std::vector<uint32_t>& to) {
   if (operand.kind == Kind::Register && operand.index != ptx::kNone) to.push_back(operand.index);
   if (operand.kind == Kind::Address && operand.base == ptx::Operand::Base::Register &&
@@ -37,6 +33,8 @@ void add_registers(const ptx::Operand& operand, std::vector<uint32_t>& to) {
   if (operand.pair != ptx::kNone) to.push_back(operand.pair);
   for (const ptx::Operand& element : operand.elements) add_registers(element, to);
 }
+
+}  // namespace
 
 Effects effects_of(const ptx::Instruction& inst) {
   Effects effects;
@@ -54,6 +52,8 @@ Effects effects_of(const ptx::Instruction& inst) {
   if (inst.guard != ptx::kNone) effects.reads.push_back(inst.guard);
   return effects;
 }
+
+namespace {
 
 class Bits {
  public:

@@ -18,6 +18,7 @@
 
 #include "vgpu/code.h"
 #include "vgpu/memory.h"
+#include "vgpu/skip.h"
 #include "vgpu/watch.h"
 
 namespace assay::vgpu {
@@ -107,6 +108,7 @@ struct Warp {
   uint8_t* local_initialised = nullptr;  // watched only: one byte a byte
   std::shared_ptr<void> local_pages, local_initialised_pages;
   std::shared_ptr<AsyncCopies> copies;  // asynchronous copies in flight (async.cpp)
+  std::vector<LoopVisit> visits;        // sampled launches: by loop (skip.h)
 
   template <class T>
   T* plane(PlaneOffset offset) {
@@ -146,6 +148,8 @@ struct Block {
   GridContext* grid = nullptr;
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                                  // in its cluster
+  bool triggered = false;                             // a thread said griddepcontrol.launch_dependents
+  bool awaits_prior = false;                          // one waits for the grid before (griddepcontrol.wait)
   mutable void* listener_state[kMostListeners] = {};  // by Listener::slot(); see BlockStates
   std::vector<std::byte> shared_storage;
   std::vector<uint8_t> shared_initialised_storage;

@@ -13,6 +13,7 @@
 #include "assayd/daemon.h"
 #include "base/file.h"
 #include "base/temporary_folder.h"
+#include "folders.h"
 
 extern "C" {
 int cudaMalloc(void**, size_t);
@@ -80,7 +81,8 @@ class MonitorTest : public testing::Test {
   MonitorTest() {
     setenv("ASSAYD_SOCKET", folder_.file("s").c_str(), 1);
     setenv("ASSAY_MONITOR_QUIET", "1", 1);
-    std::ofstream(folder_.file("scale.ptx")) << text_of(ASSAY_SOURCE_DIR "/tests/commands/inputs/scale.ptx");
+    std::ofstream(folder_.file("scale.ptx"))
+        << text_of(std::string(kSourceFolder) + "/tests/commands/inputs/scale.ptx");
     cudaMalloc(&x_, kBytes);
     cudaMalloc(&y_, kBytes);
     cudaMalloc(&right_, kBytes);

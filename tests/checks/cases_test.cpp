@@ -19,6 +19,7 @@
 #include <sstream>
 
 #include "finding/json.h"
+#include "folders.h"
 #include "protocol/event.h"
 
 namespace assay::checks {
@@ -26,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/checks/cases";
-const fs::path kBuild = fs::path(ASSAY_BINARY_DIR) / "checks-cases";
+const fs::path kCases = fs::path(kSourceFolder) / "tests/checks/cases";
+const fs::path kBuild = fs::path(kBinaryFolder) / "checks-cases";
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);
@@ -71,7 +72,7 @@ Built build() {
   const std::string nvcc = find_nvcc();
   if (nvcc.empty()) return {"", "nvcc is not here"};
   std::string content =
-      all_together() + read(fs::path(ASSAY_SOURCE_DIR) / "include/assay.h") + read(kCases / "common.h");
+      all_together() + read(fs::path(kSourceFolder) / "include/assay.h") + read(kCases / "common.h");
   for (const std::string& name : case_names()) content += read(kCases / (name + ".cu"));
   const fs::path folder = kBuild / std::to_string(std::hash<std::string>{}(content));
   const fs::path program = folder / "cases";
@@ -79,10 +80,10 @@ Built build() {
   fs::remove_all(kBuild);
   fs::create_directories(folder);
   std::ofstream(folder / "all.cu") << all_together();
-  const std::string command =
-      nvcc + " -O2 -lineinfo -std=c++17 -arch=sm_90 -cudart shared -w -I " ASSAY_SOURCE_DIR "/include -o " +
-      (folder / "cases.new").string() + " " + (folder / "all.cu").string() + " > " +
-      (folder / "log").string() + " 2>&1";
+  const std::string command = nvcc + " -O2 -lineinfo -std=c++17 -arch=sm_90 -cudart shared -w -I " +
+                              std::string(kSourceFolder) + "/include -o " + (folder / "cases.new").string() +
+                              " " + (folder / "all.cu").string() + " > " + (folder / "log").string() +
+                              " 2>&1";
   if (std::system(command.c_str()) != 0) return {"", read(folder / "log")};
   fs::rename(folder / "cases.new", program);
   return {program, ""};
@@ -136,7 +137,7 @@ std::vector<Finding> findings_of(const std::string& name, const std::string& var
                               " ASSAY_QUIET=1 ASSAY_THREADS=" + setting_of(name, "threads", "1") +
                               " ASSAY_SEED=" + setting_of(name, "seed", "0") +
                               " ASSAY_REPORT=" + report.string() +
-                              " LD_LIBRARY_PATH=" ASSAY_BINARY_DIR "/lib timeout 60 " +
+                              " LD_LIBRARY_PATH=" + std::string(kBinaryFolder) + "/lib timeout 60 " +
                               built().program.string() + " " + name + " " + variant + " 2> /dev/null";
   const int status = std::system(command.c_str());
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 124) << "it did not end";
@@ -202,10 +203,10 @@ std::vector<std::string> shown_names() {
 
 std::string terminal_of(const std::string& name) {
   const fs::path output = kBuild / (name + "." + std::to_string(getpid()) + ".shown");
-  const std::string command = ASSAY_BINARY_DIR "/bin/assay run --check=" + setting_of(name, "checks", "all") +
-                              " --threads=" + setting_of(name, "threads", "1") +
-                              " --seed=" + setting_of(name, "seed", "0") + " -- " + built().program.string() +
-                              " " + name + " wrong > /dev/null 2> " + output.string();
+  const std::string command =
+      std::string(kBinaryFolder) + "/bin/assay run --check=" + setting_of(name, "checks", "all") +
+      " --threads=" + setting_of(name, "threads", "1") + " --seed=" + setting_of(name, "seed", "0") + " -- " +
+      built().program.string() + " " + name + " wrong > /dev/null 2> " + output.string();
   std::system(("timeout 60 " + command).c_str());
   std::string text = read(output);
   fs::remove(output);

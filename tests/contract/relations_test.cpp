@@ -6,6 +6,7 @@
 #include "contract/formula_case.h"
 #include "contract/keys.h"
 #include "contract/legal_shape.h"
+#include "folders.h"
 #include "support.h"
 
 namespace assay::contract {
@@ -251,7 +252,7 @@ formula = "y[i] = 2"
 // ---- keys ------------------------------------------------------------------------
 
 TEST(Keys, OfTheDocumentationAreThoseOfTheParser) {
-  std::ifstream file(std::string(ASSAY_SOURCE_DIR) + "/docs/contracts.md");
+  std::ifstream file(std::string(kSourceFolder) + "/docs/contracts.md");
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_NE(text.str().find(key_table()), std::string::npos)

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "folders.h"
+
 namespace assay::cudart::test {
 
-inline const std::string kBinary = ASSAY_BINARY_DIR;
-inline const std::string kSource = ASSAY_SOURCE_DIR;
+inline const std::string kBinary = kBinaryFolder;
+inline const std::string kSource = kSourceFolder;
 inline const std::string kLibrary = kBinary + "/lib/libcudart.so.13";
 inline const std::string kPrograms = kBinary + "/tests/cudart_programs/";  // built where there is nvcc
 

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "doctor/root.h"
 #include "doctor/rules.h"
+#include "folders.h"
 #include "report/schema.h"
 
 namespace assay::doctor {
@@ -162,7 +163,7 @@ TEST(NoGpu, LeavesStubsAlone) {
 TEST(Virtual, RunsTheCanaryOnTheLibraryThatWasBuilt) {
   Root root;
   root.remove_gpu();
-  root.machine.own_libraries = ASSAY_BINARY_DIR "/lib";
+  root.machine.own_libraries = std::string(kBinaryFolder) + "/lib";
   const Facts facts = gather(root.machine, {}, Depth::Full);
   ASSERT_EQ(facts.virtual_driver.run.end, ProbeEnd::Ended) << facts.virtual_driver.run.step;
   ASSERT_EQ(facts.virtual_driver.devices.size(), 1u);

@@ -7,6 +7,7 @@
 
 #include "doctor/root.h"
 #include "doctor/rules.h"
+#include "folders.h"
 
 namespace assay::doctor {
 namespace {
@@ -412,7 +413,7 @@ TEST(FaultsTable, HasACaseAndADescriptionOfEveryRule) {
   Facts no_child;  // no test takes all processes from its machine
   no_child.driver.run.end = ProbeEnd::NotStarted;
   for (const Problem& problem : judge(no_child)) tried.insert(problem.name);
-  const std::string page = text_of(ASSAY_SOURCE_DIR "/docs/doctor.md");
+  const std::string page = text_of(std::string(kSourceFolder) + "/docs/doctor.md");
   std::size_t faults = 0;
   for (const auto rules : {gpu_rules(), state_rules(), subject_rules()})
     for (const Rule& rule : rules) {

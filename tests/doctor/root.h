@@ -10,12 +10,13 @@
 #include "base/file.h"
 #include "base/temporary_folder.h"
 #include "doctor/doctor.h"
+#include "folders.h"
 
 namespace assay::doctor {
 
 namespace fs = std::filesystem;
 
-inline const std::string kFakes = ASSAY_BINARY_DIR "/tests/doctor_fakes/";
+inline const std::string kFakes = std::string(kBinaryFolder) + "/tests/doctor_fakes/";
 inline const std::string kLibraries = "/usr/lib/x86_64-linux-gnu";
 inline const std::string kDriverVersion = "580.95.05";
 

@@ -10,6 +10,7 @@
 
 #include "finding/json.h"
 #include "finding/message.h"
+#include "folders.h"
 
 namespace assay {
 namespace {
@@ -33,7 +34,7 @@ TEST(Kinds, HaveNamesSummariesAndFixesOfTheirOwn) {
 // docs/findings.md has one table of all kinds, generated from kinds.def by the loop below: on a difference
 // the test prints what the table should be.
 TEST(Kinds, AreInTheDocumentation) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/docs/findings.md");
+  std::ifstream file(std::string(kSourceFolder) + "/docs/findings.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   std::string table;
   for (const KindInfo& kind : kinds()) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "finding/print.h"
+#include "folders.h"
 #include "implementations.h"
 #include "trial/shapes.h"
 #include "trial/trial.h"
@@ -62,7 +63,7 @@ void add_tensor(Subject& subject, const std::string& line) {
 }
 
 std::vector<Subject> read_subjects() {
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/judge/mistakes.txt");
+  std::ifstream file(std::string(kSourceFolder) + "/tests/judge/mistakes.txt");
   std::vector<Subject> list;
   std::string* formula = nullptr;
   for (std::string line; std::getline(file, line);) {

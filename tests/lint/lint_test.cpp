@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "finding/print.h"
+#include "folders.h"
 #include "lint/flow.h"
 
 namespace assay::lint {
@@ -65,7 +66,7 @@ Lines said(const std::vector<Finding>& notes) {
 
 std::vector<std::string> cases() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(ASSAY_SOURCE_DIR "/tests/lint/cases")) {
+  for (const auto& entry : fs::directory_iterator(std::string(kSourceFolder) + "/tests/lint/cases")) {
     names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -75,7 +76,7 @@ std::vector<std::string> cases() {
 class Case : public testing::TestWithParam<std::string> {};
 
 TEST_P(Case, SaysWhatItsLinesExpect) {
-  const fs::path path = fs::path(ASSAY_SOURCE_DIR "/tests/lint/cases") / GetParam();
+  const fs::path path = fs::path(std::string(kSourceFolder) + "/tests/lint/cases") / GetParam();
   const std::string text = read(path);
   std::string ptx = text;
   if (path.extension() == ".cu") {
@@ -107,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Case, testing::ValuesIn(cases()), [](const auto&
 });
 
 std::string text_of(std::string_view name) {
-  return read(fmt::format(ASSAY_SOURCE_DIR "/tests/lint/cases/{}", name));
+  return read(fmt::format("{}/tests/lint/cases/{}", kSourceFolder, name));
 }
 
 TEST(Lint, SaysNothingOfMathThatTheContractAllows) {

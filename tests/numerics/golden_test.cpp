@@ -9,12 +9,13 @@
 #include <thread>
 
 #include "evaluate.h"
+#include "folders.h"
 
 namespace assay::numerics {
 namespace {
 
 std::vector<golden::Record> family(const std::string& name) {
-  return golden::read(std::string(ASSAY_SOURCE_DIR) + "/tests/golden/vectors/" + name + ".gold.zst");
+  return golden::read(std::string(kSourceFolder) + "/tests/golden/vectors/" + name + ".gold.zst");
 }
 
 uint64_t mask(const golden::Record& record) {

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "folders.h"
 #include "golden/golden.h"
 #include "mma_layout.h"
 #include "numerics/lanes.h"
@@ -14,7 +15,7 @@ namespace assay::numerics {
 namespace {
 
 std::vector<golden::Record> vectors() {
-  return golden::read(std::string(ASSAY_SOURCE_DIR) + "/tests/golden/vectors/mma.gold.zst");
+  return golden::read(std::string(kSourceFolder) + "/tests/golden/vectors/mma.gold.zst");
 }
 
 template <class T>

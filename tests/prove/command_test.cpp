@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -75,7 +76,7 @@ formula = "y[i] = 2 * x[i]"
 
   Outcome run(const std::vector<std::string>& options) {
     const std::string report = (folder_ / "proof.json").string();
-    std::vector<std::string> words = {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove",
+    std::vector<std::string> words = {std::string(kBinaryFolder) + "/bin/assay", "prove",
                                       (folder_ / "k.toml").string(), "--json", report};
     words.insert(words.end(), options.begin(), options.end());
     const auto result = subject::run_command(words, 120);
@@ -310,7 +311,7 @@ formula = "y[i] = 2 * x[i]"
                                                      listed);
     const std::string report = (folder_ / "report.json").string();
     const auto result =
-        subject::run_command({std::string(ASSAY_BINARY_DIR) + "/bin/assay", "check",
+        subject::run_command({std::string(kBinaryFolder) + "/bin/assay", "check",
                               (folder_ / "k.toml").string(), "--prove", "--budget", "6", "--json", report},
                              120);
     EXPECT_TRUE(result);
@@ -331,7 +332,7 @@ formula = "y[i] = 2 * x[i]"
 
 TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {
   const auto result =
-      subject::run_command({std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove", "/nonexistent.toml"}, 20);
+      subject::run_command({std::string(kBinaryFolder) + "/bin/assay", "prove", "/nonexistent.toml"}, 20);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, 2);
 }

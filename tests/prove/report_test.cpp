@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "folders.h"
 #include "prove/prove.h"
 #include "report/schema.h"
 
@@ -17,13 +18,13 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kSource =
+constexpr const char* kReported =
     "__global__ void k(float* x, int n) {\n  int i = threadIdx.x;\n  x[i] = 1;\n  x[i + n] = 2;\n}\n";
 
 fs::path folder() {
-  const fs::path path = fs::path(ASSAY_BINARY_DIR) / "proof_page";
+  const fs::path path = fs::path(kBinaryFolder) / "proof_page";
   fs::create_directories(path);
-  std::ofstream(path / "k.cu") << kSource;
+  std::ofstream(path / "k.cu") << kReported;
   return path;
 }
 
@@ -133,8 +134,9 @@ TEST(ProofPage, shows_the_proof_line_by_line) {
   EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
   const std::string path = (folder() / "proof.html").string();
   std::ofstream(path) << page;
-  const int status = std::system(
-      ("python3 " ASSAY_SOURCE_DIR "/tests/report/browser.py " + path).c_str());  // NOLINT(cert-env33-c)
+  const int status =
+      std::system(("python3 " + std::string(kSourceFolder) + "/tests/report/browser.py " + path)
+                      .c_str());  // NOLINT(cert-env33-c)
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no Chromium";
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/temporary_folder.h"
+#include "folders.h"
 #include "subject/process.h"
 
 namespace assay::prove {
@@ -84,7 +85,7 @@ TEST(SecondSolver, agrees_with_what_was_proved) {
   std::ofstream(folder.file("rows.toml")) << kContract;
   const std::string dump = folder.file("dump");
   const auto proof = subject::run_command(
-      {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove", folder.file("rows.toml"), "--dump", dump}, 120);
+      {std::string(kBinaryFolder) + "/bin/assay", "prove", folder.file("rows.toml"), "--dump", dump}, 120);
   ASSERT_TRUE(proof);
   ASSERT_THAT(proof->output, ::testing::HasSubstr("proved   bounds")) << proof->output;
   std::vector<fs::path> linear;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <random>
 
+#include "folders.h"
 #include "prove/prove.h"
 #include "subject/device_code.h"
 #include "vgpu/device.h"
@@ -217,7 +218,7 @@ class Corpus : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Corpus, every_access_of_a_run_is_one_that_the_summary_allows) {
   if (subject::find_nvcc().empty()) GTEST_SKIP() << "nvcc was not found";
-  const std::string folder = std::string(ASSAY_SOURCE_DIR) + "/corpus/" + GetParam();
+  const std::string folder = std::string(kSourceFolder) + "/corpus/" + GetParam();
   const auto contract = contract::load(folder + "/contract.toml");
   ASSERT_TRUE(contract) << contract.error().text();
   const auto built = subject::build(*contract, {});
@@ -225,8 +226,8 @@ TEST_P(Corpus, every_access_of_a_run_is_one_that_the_summary_allows) {
   const auto texts = subject::device_code(*built.subject, contract->kernel.arch);
   ASSERT_TRUE(texts && !texts->empty());
   RelationOptions options{.fitted = 60, .checked = 20};
-  options.runner.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
-  options.runner.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
+  options.runner.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+  options.runner.cudart = std::string(kBinaryFolder) + "/lib";
   const auto relation = infer(*contract, *built.subject, options);
   ASSERT_TRUE(relation) << relation.error().text();
   ASSERT_TRUE(relation->gaps.empty()) << relation->gaps.front();

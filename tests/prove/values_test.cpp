@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "folders.h"
 #include "prove/values_inputs.h"
 #include "subject/device_code.h"
 
@@ -50,8 +51,8 @@ class Values : public ::testing::Test {
                           .examples = examples,
                           .kernels = kernels};
     setting.seconds = 20;
-    setting.runner.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
-    setting.runner.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
+    setting.runner.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+    setting.runner.cudart = std::string(kBinaryFolder) + "/lib";
     return compare_values(setting);
   }
 

@@ -1,6 +1,7 @@
 // What nvcc emits, parses and survives printing: several programs, architectures and levels of debugging.
 #include <cstdlib>
 
+#include "folders.h"
 #include "support.h"
 
 namespace assay::ptx {
@@ -29,8 +30,8 @@ TEST_P(Nvcc, OutputParses) {
   static const std::string nvcc = find_nvcc();
   if (nvcc.empty()) GTEST_SKIP() << "no nvcc";
   const Build& build = GetParam();
-  fs::path source = fs::path(ASSAY_SOURCE_DIR) / "tests/ptx/cuda" / build.source;
-  fs::path folder = fs::path(ASSAY_BINARY_DIR) / "nvcc_test";
+  fs::path source = fs::path(kSourceFolder) / "tests/ptx/cuda" / build.source;
+  fs::path folder = fs::path(kBinaryFolder) / "nvcc_test";
   fs::create_directories(folder);
   fs::path out = folder / (std::string(build.source) + "." + build.architecture + ".ptx");
   std::string command = "'" + nvcc + "' -std=c++17 -w -ptx -arch=" + build.architecture + " " +

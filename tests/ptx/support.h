@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "folders.h"
 #include "ptx/module.h"
 
 namespace assay::ptx {
@@ -23,7 +24,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 inline std::vector<std::filesystem::path> files_in(const std::string& folder, const std::string& extension) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(ASSAY_SOURCE_DIR) / "tests/ptx" / folder))
+       std::filesystem::directory_iterator(std::filesystem::path(kSourceFolder) / "tests/ptx" / folder))
     if (entry.path().extension() == extension) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "folders.h"
 #include "operators.h"
 
 namespace assay::reference {
@@ -18,12 +19,12 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 std::string document() {
-  return text_of(std::string(ASSAY_SOURCE_DIR) + "/docs/contracts.md");
+  return text_of(std::string(kSourceFolder) + "/docs/contracts.md");
 }
 
 // Every page that people read: those of docs/, and the README files.
 std::vector<std::filesystem::path> pages() {
-  const std::filesystem::path root = ASSAY_SOURCE_DIR;
+  const std::filesystem::path root = kSourceFolder;
   std::vector<std::filesystem::path> list = {root / "README.md", root / "CONTRIBUTING.md"};
   for (const char* folder : {"docs", "examples", "corpus"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {

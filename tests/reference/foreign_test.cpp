@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "folders.h"
 #include "operators.h"
 #include "reference/describe.h"
 
@@ -15,7 +16,7 @@ using namespace testing;
 namespace fs = std::filesystem;
 
 std::string folder() {
-  const fs::path path = fs::path(ASSAY_BINARY_DIR) / "foreign_test";
+  const fs::path path = fs::path(kBinaryFolder) / "foreign_test";
   fs::create_directories(path);
   setenv("ASSAY_PYTHON", "/usr/bin/python3", 0);
   return path.string();

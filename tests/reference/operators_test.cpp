@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "folders.h"
+
 namespace assay::reference {
 namespace {
 
@@ -42,7 +44,7 @@ void write_job(const fs::path& folder, const Contract& contract, const Bindings&
 
 TEST(Operators, AgreeWithNumPyInExtendedPrecision) {
   ASSERT_GE(operators().size(), 40u);
-  const fs::path root = fs::path(ASSAY_BINARY_DIR) / "operators_test";
+  const fs::path root = fs::path(kBinaryFolder) / "operators_test";
   fs::remove_all(root);
   for (const Operator& op : operators()) {
     const Contract contract = parsed(toml_of(op));
@@ -50,7 +52,7 @@ TEST(Operators, AgreeWithNumPyInExtendedPrecision) {
     write_job(root / op.name, contract, draw_bindings(contract, 11));
   }
   const std::string command =
-      fmt::format("/usr/bin/python3 {}/tests/reference/operators.py {}", ASSAY_SOURCE_DIR, root.string());
+      fmt::format("/usr/bin/python3 {}/tests/reference/operators.py {}", kSourceFolder, root.string());
   ASSERT_EQ(std::system(command.c_str()), 0);
   for (const Operator& op : operators()) {
     SCOPED_TRACE(op.name);

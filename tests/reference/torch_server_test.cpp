@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "folders.h"
 #include "operators.h"
 
 namespace assay::reference {
@@ -58,7 +59,7 @@ for line in sys.stdin:
 class TorchServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(ASSAY_BINARY_DIR) / "torch_server_test";
+    folder_ = fs::path(kBinaryFolder) / "torch_server_test";
     fs::create_directories(folder_);
     for (const char* name : {"r.py", "i.py"}) std::ofstream(folder_ / name) << "\n";
     std::ofstream(folder_ / "c.toml") << contract_text(R"toml([dims]

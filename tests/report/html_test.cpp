@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "base/random.h"
+#include "folders.h"
 #include "report/report.h"
 
 namespace assay::report {
@@ -33,7 +34,7 @@ __global__ void sums(const __nv_bfloat16* x, __nv_bfloat16* y, int n) {
 )";
 
 fs::path folder() {
-  const fs::path path = fs::path(ASSAY_BINARY_DIR) / "report_page";
+  const fs::path path = fs::path(kBinaryFolder) / "report_page";
   fs::create_directories(path);
   return path;
 }
@@ -225,7 +226,7 @@ TEST(Html, StaysSmallForFiveHundredTrials) {
 // What the page does is tested by using it: browser.py says what is wrong.
 void use(const fs::path& page) {
   const std::string command =
-      fmt::format("timeout 120 python3 '{}/tests/report/browser.py' '{}' > '{}.log' 2>&1", ASSAY_SOURCE_DIR,
+      fmt::format("timeout 120 python3 '{}/tests/report/browser.py' '{}' > '{}.log' 2>&1", kSourceFolder,
                   page.string(), page.string());
   const int status = WEXITSTATUS(std::system(command.c_str()));
   std::ifstream log(page.string() + ".log");

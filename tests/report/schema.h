@@ -8,10 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "folders.h"
+
 namespace assay::testing {
 
 inline nlohmann::ordered_json schema_named(const std::string& name) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/docs/" + name);
+  std::ifstream file(std::string(kSourceFolder) + "/docs/" + name);
   return nlohmann::ordered_json::parse(file);
 }
 

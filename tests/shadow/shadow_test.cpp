@@ -7,6 +7,7 @@
 #include <random>
 
 #include "finding/message.h"
+#include "folders.h"
 #include "numerics/lanes.h"
 #include "shadowed.h"
 #include "vgpu/machine.h"
@@ -124,7 +125,7 @@ TEST(Shadow, AtomicsInBf16Stagnate) {
 // ---- Compiled kernels (kernels/kernels.cu) ----
 
 int line_with(const std::string& words) {  // of kernels.cu
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/shadow/kernels/kernels.cu");
+  std::ifstream file(std::string(kSourceFolder) + "/tests/shadow/kernels/kernels.cu");
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "folders.h"
 #include "numerics/lanes.h"
 #include "shadow/shadow.h"
 #include "vgpu/machine.h"
@@ -58,7 +59,7 @@ inline std::vector<float> random_floats(size_t n, float low = 0.5f, float high =
 
 // The PTX of kernels/NAME.ptx, without the lines that a Machine writes itself.
 inline std::string compiled(const std::string& name) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/shadow/kernels/" + name + ".ptx");
+  std::ifstream file(std::string(kSourceFolder) + "/tests/shadow/kernels/" + name + ".ptx");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   return text.substr(text.find(".address_size") + 16);
 }

@@ -21,6 +21,7 @@
 #include <sstream>
 #include <thread>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -30,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/subject/causes";
+const fs::path kCases = fs::path(kSourceFolder) / "tests/subject/causes";
 constexpr double kBudget = 3;    // seconds
 constexpr double kEndless = 10;  // … in which a call that does not end is found, compiling apart
 constexpr double kGrace = 10;    // … that a check may take beyond its budget
@@ -103,7 +104,7 @@ TEST_P(Causes, AreNamed) {
   json report;
   double budget = kBudget;
   const auto check = [&] {
-    std::vector<std::string> command = {std::string(ASSAY_BINARY_DIR) + "/bin/assay",
+    std::vector<std::string> command = {std::string(kBinaryFolder) + "/bin/assay",
                                         "check",
                                         folder / "k.toml",
                                         "--json",

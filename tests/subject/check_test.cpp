@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -29,7 +30,7 @@ class CheckTest : public ::testing::Test {
   }
 
   CommandResult assay(std::vector<std::string> args) {
-    args.insert(args.begin(), std::string(ASSAY_BINARY_DIR) + "/bin/assay");
+    args.insert(args.begin(), std::string(kBinaryFolder) + "/bin/assay");
     auto result = run_command(args, 120);
     EXPECT_TRUE(result);
     return result ? *result : CommandResult{};
@@ -37,7 +38,7 @@ class CheckTest : public ::testing::Test {
   json report() const { return json::parse(std::ifstream(folder_ / "report.json")); }
   std::string path(const char* name) const { return (folder_ / name).string(); }
   std::string example(const char* name) const {
-    return std::string(ASSAY_SOURCE_DIR) + "/examples/embedding_gradient/" + name;
+    return std::string(kSourceFolder) + "/examples/embedding_gradient/" + name;
   }
   void write(const char* name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -36,7 +37,7 @@ extern "C" void k(const float* x, float* y, int n, cudaStream_t stream) {
   twice<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
 }
 )";
-constexpr const char* kContract = R"([kernel]
+constexpr const char* kTwice = R"([kernel]
 source = "k.cu"
 entry = "k"
 args = ["x", "y", "n", "stream"]
@@ -62,7 +63,7 @@ class InterruptTest : public ::testing::Test {
     folder_ = mkdtemp(pattern.data());
     fs::create_directory(folder_ / "tmp");
     std::ofstream(folder_ / "k.cu") << kKernel;
-    std::ofstream(folder_ / "k.toml") << kContract;
+    std::ofstream(folder_ / "k.toml") << kTwice;
   }
   void TearDown() override {
     if (process_ > 0) {
@@ -76,7 +77,7 @@ class InterruptTest : public ::testing::Test {
   std::string path(const char* name) const { return (folder_ / name).string(); }
   std::vector<std::string> command(std::vector<std::string> args) const {
     std::vector<std::string> words = {"env", "TMPDIR=" + path("tmp"), "XDG_CACHE_HOME=" + path("cache"),
-                                      std::string(ASSAY_BINARY_DIR) + "/bin/assay"};
+                                      std::string(kBinaryFolder) + "/bin/assay"};
     words.insert(words.end(), args.begin(), args.end());
     return words;
   }
@@ -111,7 +112,7 @@ class InterruptTest : public ::testing::Test {
   }
   bool listen() {
     char part[4096];
-    const ssize_t got = read(output_, part, sizeof part);
+    const ssize_t got = ::read(output_, part, sizeof part);
     if (got > 0) said_.append(part, static_cast<std::size_t>(got));
     return got > 0;
   }
@@ -219,7 +220,7 @@ TEST_F(InterruptTest, WhatAKilledCheckLeavesTheNextOneRemoves) {
 }
 
 TEST_F(InterruptTest, WithoutAHomeACheckWorksAndSaysSo) {
-  const std::string assay = std::string(ASSAY_BINARY_DIR) + "/bin/assay";
+  const std::string assay = std::string(kBinaryFolder) + "/bin/assay";
   const std::vector<std::string> check = {assay, "check", path("k.toml"), "--budget", "1"};
   const std::string elsewhere = ": builds and records of trials go to " + path("tmp") + "/assay-cache-";
   for (const auto& [variables, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "folders.h"
 #include "subject/runner.h"
 #include "support.h"
 #include "trial/made_inputs.h"
@@ -45,7 +46,7 @@ class RealGpuTest : public ::testing::Test {
   void SetUp() override {
     fs::create_directories(folder_.path("toolkit/bin"));
     fs::create_directories(folder_.path("toolkit/lib64"));
-    fs::copy(std::string(ASSAY_BINARY_DIR) + "/lib/libcudart.so.13", folder_.path("toolkit/lib64"));
+    fs::copy(std::string(kBinaryFolder) + "/lib/libcudart.so.13", folder_.path("toolkit/lib64"));
     fs::permissions(folder_.write("toolkit/bin/nvcc", ""), fs::perms::owner_all);
     path_ = std::getenv("PATH");
     setenv("PATH", (folder_.path("toolkit/bin") + ":" + path_).c_str(), 1);
@@ -63,8 +64,8 @@ class RealGpuTest : public ::testing::Test {
     subject.symbol = "copy";
     subject.launched = true;
     RunnerOptions options;
-    options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
-    options.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
+    options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+    options.cudart = std::string(kBinaryFolder) + "/lib";
     options.timeout = 20;
     options.device = Device::Cuda;
     trial_ = trial_of(n);

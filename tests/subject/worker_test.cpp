@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/runner.h"
 #include "support.h"
@@ -17,7 +18,7 @@ class WorkerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new Folder;
-    const std::string source = std::string(ASSAY_SOURCE_DIR) + "/tests/subject/subjects/host.cpp";
+    const std::string source = std::string(kSourceFolder) + "/tests/subject/subjects/host.cpp";
     const auto built = run_command(
         {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
     ASSERT_TRUE(built);
@@ -30,8 +31,8 @@ class WorkerTest : public ::testing::Test {
 
   RunnerOptions options() const {
     RunnerOptions options;
-    options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
-    options.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
+    options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+    options.cudart = std::string(kBinaryFolder) + "/lib";
     options.timeout = timeout_;
     options.memory = 1e9;
     return options;

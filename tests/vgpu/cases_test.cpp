@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "folders.h"
 #include "forms.h"
 #include "numerics/formats.h"
 
@@ -73,7 +74,7 @@ class Cases : public ::testing::TestWithParam<std::tuple<std::string, bool>> {};
 TEST_P(Cases, Hold) {
   const auto& [file, watch] = GetParam();
   const std::vector<RecordedCase> cases =
-      read_cases(std::filesystem::path(ASSAY_SOURCE_DIR) / "tests/ptx-cases" / (file + ".txt"));
+      read_cases(std::filesystem::path(kSourceFolder) / "tests/ptx-cases" / (file + ".txt"));
   ASSERT_FALSE(cases.empty());
   std::vector<Record> records;
   for (const RecordedCase& c : cases) records.push_back(c.record);

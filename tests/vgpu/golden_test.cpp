@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "folders.h"
 #include "forms.h"
 
 namespace assay::vgpu {
@@ -16,7 +17,7 @@ using testing::entry;
 using testing::Forms;
 
 std::vector<Record> family(const std::string& name) {
-  return golden::read(std::string(ASSAY_SOURCE_DIR) + "/tests/golden/vectors/" + name + ".gold.zst");
+  return golden::read(std::string(kSourceFolder) + "/tests/golden/vectors/" + name + ".gold.zst");
 }
 
 std::string check_stream(Forms& forms, size_t index, const Record& record) {
