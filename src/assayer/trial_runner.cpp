@@ -30,7 +30,7 @@ using trial::Trial;
 namespace {
 
 constexpr std::size_t kMostSeedsInPairs = 4;  // beside the first; time
-constexpr std::size_t kShownBytes = 16;  // protocol::LoadDifference
+constexpr std::size_t kShownBytes = 16;       // protocol::LoadDifference
 constexpr const char* kNoTime = "there was no time left for it";
 
 subject::RunnerOptions runner_options(const CheckOptions& options) {

@@ -575,7 +575,7 @@ class Executor {
 
 Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                         const Launch& launch, const std::vector<std::string>& written) {
-  const auto graph = graph_of(kernel);
+  const auto graph = graph_of(module, kernel);
   if (!graph) return graph.error();
   Machine machine(terms, dims, module, kernel, launch, written);
   Executor(machine, kernel, *graph).run();

@@ -549,8 +549,8 @@ std::string unknown_memory(const contract::Contract& contract) {
         tensor.values.kind == contract::ValuesKind::Slots)
       return fmt::format("proofs do not know that no two elements of the tensor `{}` are equal", tensor.name);
     if (tensor.pointers || !tensor.buffer.empty())
-      return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}", tensor.name,
-                         tensor.uncommon_memory());
+      return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}",
+                         tensor.name, tensor.uncommon_memory());
   }
   return "";
 }

@@ -282,7 +282,8 @@ class MemoryFilePlanner {
       const Buffer& b = plan.buffers[i];
       const bool is_result = b.spec && b.spec->role != contract::Role::In;
       plan.request.buffers.push_back({b.name, b.bytes, b.offset, b.length, b.in, b.out, holds_data(b),
-                                      is_read_only(plan, i), is_result, b.share, b.parts, made_of(b), b.pointers});
+                                      is_read_only(plan, i), is_result, b.share, b.parts, made_of(b),
+                                      b.pointers});
     }
     for (const contract::Arg& arg : contract_.kernel.args)
       plan.request.arguments.push_back(argument(plan, arg, bindings));

@@ -18,10 +18,11 @@ const void* own_base = nullptr;
 HostReport report_hook = nullptr;
 bool has_driver = false;
 
-constexpr const char* kSystemLibraries[] = {"libc.so",  "ld-linux", "libstdc++.so", "libgcc_s.so", "libpthread.so",
-                                   "libdl.so", "libm.so",  "linux-vdso",   "libc++.so",   "libc++abi.so"};
+constexpr const char* kSystemLibraries[] = {"libc.so",       "ld-linux",    "libstdc++.so", "libgcc_s.so",
+                                            "libpthread.so", "libdl.so",    "libm.so",      "linux-vdso",
+                                            "libc++.so",     "libc++abi.so"};
 constexpr const char* kDriverLibraries[] = {"libcuda.so",  "libcudart.so", "libnvidia-",
-                                   "libnvrtc.so", "libnvJitLink", "libcudadebugger"};
+                                            "libnvrtc.so", "libnvJitLink", "libcudadebugger"};
 
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
