@@ -64,7 +64,11 @@ std::optional<Range> range_of(const TensorSpec& tensor, const contract::Shape& s
   return std::nullopt;
 }
 
-// The tensor with finite values moved into the range; the same one where all are in it. Null: it holds NaN or infinity, and may not.
+// A range above zero is that of something computed from other inputs: the logarithm of a sum of exponentials, a variance. Moved down by more than
+// this, it no longer belongs to them, and exp(logits - lse) overflows in any kernel.
+constexpr double kStillBelongs = 1;
+
+// The tensor with finite values moved into the range; the same one where all are in it. Null: there is none, or it holds NaN or infinity and may not.
 std::shared_ptr<const Tensor> moved_into(const Range& range, bool nonfinite_allowed,
                                          const std::shared_ptr<const Tensor>& tensor) {
   std::shared_ptr<Tensor> moved;
@@ -76,6 +80,7 @@ std::shared_ptr<const Tensor> moved_into(const Range& range, bool nonfinite_allo
       continue;
     }
     if (value >= range.low && value <= range.high) continue;
+    if (is_float && range.low > 0 && value > range.high + kStillBelongs) return nullptr;
     if (!moved) moved = std::make_shared<Tensor>(*tensor);
     double legal = std::clamp(value, range.low, range.high);
     // A bound may lie between two numbers of the type: half of it does not.

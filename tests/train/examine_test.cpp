@@ -50,12 +50,12 @@ TEST_P(RightCalls, AreWithinRoundingAtEveryState) {
   for (const Finding& finding : report.findings)
     ADD_FAILURE() << finding.found.found_with << ": " << message(finding);
   ASSERT_EQ(report.states.size(), model_states({}).size());
-  for (const StateReport& state : report.states) EXPECT_GT(state.elements, 0) << state.name;
+  for (const StateReport& state : report.states) EXPECT_GT(state.calls, 0) << state.name;
+  EXPECT_GT(report.states.front().elements, 0);
 }
 std::vector<const Slot*> some_slots() {
   std::vector<const Slot*> some;
-  for (const char* name : {"rmsnorm", "swiglu", "cross_entropy_grad", "embedding_rmsnorm_grad", "adamw"})
-    some.push_back(slot_named(name));
+  for (const char* name : {"rmsnorm", "swiglu", "cross_entropy_grad"}) some.push_back(slot_named(name));
   return some;
 }
 INSTANTIATE_TEST_SUITE_P(Slots, RightCalls, ::testing::ValuesIn(some_slots()),
@@ -138,6 +138,18 @@ TEST(LegalInputs, AreMovedToWhatTheContractAllows) {
   ASSERT_TRUE(legal);
   EXPECT_THAT(legal->inputs.at("gate")->to_doubles(), ElementsAre(-2, 1.5, 3));
   EXPECT_THAT(legal->inputs.at("value")->to_doubles(), ElementsAre(-5, 1.5, 7));
+}
+
+TEST(LegalInputs, OfALogarithmAreNotMovedFarBelowIt) {
+  const auto judge =
+      CallJudge::make(*contract::parse(contract_text(*slot_named("cross_entropy_grad")), "slot.toml"));
+  ASSERT_TRUE(judge);
+  contract::Bindings bindings{.shape = {{"T", 1}, {"V", 1}}, .scalars = {}, .inputs = {}};
+  for (const double lse : {3.0, 8.5, 150.0}) {
+    bindings.inputs["lse"] =
+        std::make_shared<const contract::Tensor>(contract::Tensor::of(DType::f32, {1}, std::vector{lse}));
+    EXPECT_EQ((*judge)->legal(bindings).has_value(), lse < 100) << lse;
+  }
 }
 
 }  // namespace
