@@ -180,9 +180,9 @@ struct EndlessLoop {
 struct SampledLaunch {
   std::string kernel;            // its symbol
   uint64_t blocks = 0, run = 0;  // of the grid; to their end
-  std::vector<SampledWrites> writes;
-  uint64_t left_out = 0;  // iterations of loops, by all warps
+  uint64_t left_out = 0;         // iterations of loops, by all warps
   std::optional<EndlessLoop> endless;
+  std::vector<SampledWrites> writes;
   bool operator==(const SampledLaunch&) const = default;
 };
 // Of a device that runs all blocks, and of whose outputs only some places are looked at: one that was not written.
