@@ -110,7 +110,8 @@ std::optional<Missing> missing_of(const TensorSpec& output, int64_t elements, co
 // ---- Gaps
 
 constexpr int64_t kGapShare = 12;   // parts of an output of which one without a written element is a gap
-constexpr int kMostGapSamples = 8;  // that are made to confirm one
+constexpr int kMostGapSamples = 8;  // that are made to confirm one,
+constexpr double kGapSeconds = 1;   // each with so much time for its blocks, so that all of them are run
 // Random places that must have missed a gap: (11/12)^190 is less than one in ten million.
 constexpr double kEnoughPlaces = 190;
 // Blocks of a sample that are chosen for where they are; the others are random.
@@ -183,6 +184,7 @@ ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& 
   const auto is_wide = [&](const ElementRange& gap) { return gap.count > elements / kGapShare; };
   ElementRange gap = longest_gap(written, elements);
   double places = random_places(report);
+  if (is_wide(gap)) runner_.set_sample_seconds(kGapSeconds);
   for (int i = 0; is_wide(gap) && places < kEnoughPlaces; ++i) {
     if (i == kMostGapSamples) return {};
     Trial other = trial;

@@ -9,8 +9,10 @@ __global__ void axpy_kernel(const float* x, const float* y, float* z, float a, i
   const unsigned stride = gridDim.x * blockDim.x;
   int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  for (unsigned left = static_cast<unsigned>((n - i + stride - 1) / stride) * stride; left > 0; left -= stride, i += stride)
+  for (auto left = static_cast<unsigned>(n - i);; left -= stride, i += stride) {
     z[i] = a * x[i] + y[i];
+    if (left <= stride) break;
+  }
 }
 
 }  // namespace

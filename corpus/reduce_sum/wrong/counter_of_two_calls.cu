@@ -1,4 +1,4 @@
-// assay: expect fail concurrent-launch, wrong-result, unwritten-output, uninitialized, nondeterministic, stale-state
+// assay: expect fail concurrent-launch, data-race, wrong-result, unwritten-output, uninitialized, nondeterministic, stale-state
 // assay: class F
 // The number of blocks that are done is a variable of the module, which two calls at once share.
 #include <cstdint>
