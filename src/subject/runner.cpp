@@ -161,7 +161,8 @@ struct Runner::Impl {
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
   double sample_seconds = 1;
-  bool launched = false;       // the worker gets ready, and has not said so yet
+  bool was_told = false;       // the worker has been sent its setup
+  bool launched = false;       // it gets ready, and has not said so yet
   bool goes_on = false;        // as the next requests say
   bool going_on = false;       // the worker repeats its last call
   bool died_going_on = false;  // … and ended; the next observation says so
@@ -376,14 +377,13 @@ struct Runner::Impl {
     close(pipe_ends[1]);
     socket = ends[0];
     if (!problem.empty()) return {CallOutcome::Unavailable, problem, {}};
+    was_told = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()));
     return {};
   }
 
   Answer await_ready() {
     const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, options.loading);
-    Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
-                        ? receive(loading)
-                        : died();
+    Answer answer = was_told ? receive(loading) : died();
     if (answer.outcome == CallOutcome::Crashed)
       answer.error = fmt::format("while the subject was loaded: {}", answer.error);
     if (answer.outcome == CallOutcome::TimedOut && options.device == Device::Cuda) {

@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string_view after(std::string_view text, std::string_view word) {
+std::string_view text_after(std::string_view text, std::string_view word) {
   const std::size_t at = text.find(word);
   return at == std::string_view::npos ? std::string_view() : text.substr(at + word.size());
 }
@@ -60,7 +60,7 @@ void read_place(std::string_view text, Where& where, std::string* kernel) {
 
 // "(1,0,0)" after the word.
 std::optional<evidence::Index3> read_index(std::string_view text, std::string_view word) {
-  std::string_view rest = after(text, word);
+  std::string_view rest = text_after(text, word);
   if (rest.empty() || rest.front() != '(') return std::nullopt;
   evidence::Index3 index{};
   const char* at = rest.data() + 1;
@@ -80,20 +80,20 @@ void read_detail(std::string_view line, SanitizerRecord& record) {
     record.block = read_index(line, "in block ");
   } else if (line.starts_with("Address 0x") || line.starts_with("Access to 0x") ||
              line.starts_with("Access at 0x")) {
-    const std::string_view digits = after(line, "0x");
+    const std::string_view digits = text_after(line, "0x");
     uint64_t address = 0;
     if (std::from_chars(digits.data(), digits.data() + digits.size(), address, 16).ec == std::errc())
       record.address = address;
     if (line.find("misaligned") != std::string_view::npos) record.kind = Kind::Misaligned;
   } else if (record.kind == Kind::DataRace && line.starts_with("and ") && record.other.line == 0) {
-    std::string_view rest = after(line, " access at ");
+    std::string_view rest = text_after(line, " access at ");
     read_place(rest.substr(0, std::min(rest.rfind(" ["), rest.size())), record.other, nullptr);
   }
 }
 
 SanitizerRecord begin_record(const Title& title, std::string_view line) {
   SanitizerRecord record{.kind = title.kind, .is_error = title.is_error, .title = std::string(line)};
-  if (title.kind == Kind::DataRace) read_place(after(line, " access at "), record.where, &record.kernel);
+  if (title.kind == Kind::DataRace) read_place(text_after(line, " access at "), record.where, &record.kernel);
   return record;
 }
 
@@ -157,7 +157,7 @@ void place_in(const std::vector<protocol::BufferPlace>& buffers, uint64_t addres
 
 // "Invalid __global__ write of size 4 bytes"
 uint32_t size_of_access(std::string_view title) {
-  const std::string_view digits = after(title, "of size ");
+  const std::string_view digits = text_after(title, "of size ");
   uint32_t bytes = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
   return bytes;
