@@ -110,7 +110,7 @@ std::string page_of(const std::vector<KernelRow>& rows, const std::map<std::stri
                     const PageTotals& totals) {
   const std::string state = alarms.empty() ? "no alarm" : counted(alarms.size(), "alarm");
   std::string text = fmt::format(fmt::runtime(kHead), state);
-  text += fmt::format("<h1>assayd: <span class=\"{}\">{}</span></h1>\n<p class=\"soft\">{}, {} on disk",
+  text += fmt::format("<h1>assayd: <span class=\"{}\">{}</span></h1>\n<p class=\"soft\">{}, {} written",
                       alarms.empty() ? "good" : "bad", state, counted(totals.applications, "application"),
                       counted(totals.captures, "capture"));
   if (totals.captures_dropped > 0)

@@ -133,14 +133,27 @@ bool Reference::shares_nothing(const std::string& output) const {
   if (impl_->any_case([&](const Reference& one) { return !one.shares_nothing(output); })) return false;
   const CompiledFormula& compiled = *impl_->compiled;
   const int last = compiled.final_definition[static_cast<std::size_t>(*tensor)];
-  const std::size_t coordinates = compiled.definitions[static_cast<std::size_t>(last)].coordinates.size();
+  const Definition& whole = compiled.definitions[static_cast<std::size_t>(last)];
+  // A reduction in the output's own expression, for each of its elements: its coordinates are the output's indices. What has
+  // a name of its own may be used anywhere.
+  const auto is_own = [&](const Definition& made) {
+    return made.coordinates.size() == whole.coordinates.size() &&
+           std::ranges::all_of(made.coordinates, [&](const Coordinate& coordinate) {
+             if (coordinate.variable < 0) return false;
+             const Variable& index = made.variables[static_cast<std::size_t>(coordinate.variable)];
+             return index.outer_definition == last &&
+                    std::ranges::any_of(whole.coordinates, [&](const Coordinate& of_output) {
+                      return of_output.variable == index.outer_variable;
+                    });
+           });
+  };
   return std::ranges::all_of(impl_->behind(last), [&](int id) {
     const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
     const bool is_whole = std::ranges::all_of(made.reduced, [&](int variable) {
       const Variable& over = made.variables[static_cast<std::size_t>(variable)];
       return over.low < 0 && over.high < 0;
     });
-    return made.coordinates.size() >= coordinates && made.filter < 0 && !made.is_scatter() && is_whole;
+    return (id == last || is_own(made)) && made.filter < 0 && !made.is_scatter() && is_whole;
   });
 }
 

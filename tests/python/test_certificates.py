@@ -108,9 +108,7 @@ class OtherReadersTest(unittest.TestCase):
             Bundle.from_json(text)
         text, pem = self.files["p256"]  # sigstore-python checks signatures of ECDSA keys only
         envelope = dsse.Envelope._from_json(json.dumps(json.loads(text)["dsseEnvelope"]))
-        kind, payload = dsse._verify(load_pem_public_key(pem), envelope)
-        self.assertEqual(kind, "application/vnd.in-toto+json")
-        self.assertIn(b"urn:assay:verdict:v1", payload)
+        self.assertIn(b"urn:assay:verdict:v1", dsse._verify(load_pem_public_key(pem), envelope))
 
     @unittest.skipUnless(is_installed("in_toto_attestation"), "in-toto-attestation is not installed")
     def test_in_toto(self):

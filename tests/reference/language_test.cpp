@@ -392,6 +392,7 @@ TEST(Language, ElementsThatShareNothing) {
   EXPECT_FALSE(shares_nothing("y[n] = x[n, 0] / sum[k, d](x[k, d])")) << "one sum for all";
   EXPECT_FALSE(shares_nothing("y[n] = sum[k in 0..n + 1](x[k, 0])")) << "each sum begins with the one before";
   EXPECT_FALSE(shares_nothing("c[d] = exp(x[0, d])\ny[n] += x[n, d] * c[d]")) << "all of them use c";
+  EXPECT_FALSE(shares_nothing("y[n] = sum[d](x[n, d] / sum[k](x[k, d]))")) << "one sum for each d";
 }
 
 TEST(Language, SmallTypesAreReadAsTheirValues) {
