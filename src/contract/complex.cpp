@@ -80,14 +80,8 @@ class Splitter {
     statement.left.push_back(std::move(part));
     statement.is_element = true;
     if (!body.im) body.im = integer(0, place);
-    auto chosen = std::make_unique<Expr>();
-    chosen->kind = ExprKind::If;
-    chosen->name = kPartChoice;
-    chosen->place = place;
-    chosen->children.push_back(binary("==", name_of(std::string(kPart), place), integer(0, place)));
-    chosen->children.push_back(std::move(body.re));
-    chosen->children.push_back(std::move(body.im));
-    statement.body = std::move(chosen);
+    statement.body = choice(binary("==", name_of(std::string(kPart), place), integer(0, place)),
+                            std::move(body.re), std::move(body.im), place);
     return statement;
   }
 
@@ -333,18 +327,63 @@ class Splitter {
                              expr.name));
       return {std::move(copy), nullptr};
     }
-    const auto made = [&](ExprPtr part) {
-      ExprPtr one = clone(*copy);
+    if (!body.im) return {summed(*copy, std::move(body.re), false), nullptr};
+    return {summed(*copy, std::move(body.re), true), summed(*copy, std::move(body.im), true)};
+  }
+
+  // The terms of a sum, with their signs.
+  static void add_terms(ExprPtr expr, bool negative, std::vector<ExprPtr>& terms) {
+    if (is_binary(*expr, "+") || is_binary(*expr, "-")) {
+      const bool minus_right = is_binary(*expr, "-");
+      add_terms(std::move(expr->children[0]), negative, terms);
+      add_terms(std::move(expr->children[1]), negative != minus_right, terms);
+    } else if (expr->kind == ExprKind::Unary && expr->name == "-") {
+      add_terms(std::move(expr->children[0]), !negative, terms);
+    } else {
+      terms.push_back(negative ? minus(std::move(expr)) : std::move(expr));
+    }
+  }
+
+  // A sum of products: kernels add the products of the parts in any order, or all of one kind first (a complex product
+  // of matrices as four real ones). So they are terms of one sum, over one index more: which of them it is.
+  ExprPtr summed(const Expr& reduction, ExprPtr part, bool in_terms) {
+    constexpr std::size_t kMostTerms = 8;
+    ExprPtr one = clone(reduction);
+    std::vector<ExprPtr> terms;
+    if (in_terms) add_terms(clone(*part), false, terms);
+    if (terms.size() < 2 || terms.size() > kMostTerms) {
       one->children[0] = std::move(part);
       return one;
-    };
-    if (!body.im) return {made(std::move(body.re)), nullptr};
-    return {made(std::move(body.re)), made(std::move(body.im))};
+    }
+    const Place place = part->place;
+    const auto count = static_cast<int64_t>(terms.size());
+    const std::string which = fmt::format("term{}'", ++sums_);
+    ExprPtr body = std::move(terms.back());
+    for (int64_t i = count - 2; i >= 0; --i)
+      body = choice(binary("==", name_of(which, place), integer(i, place)),
+                    std::move(terms[static_cast<std::size_t>(i)]), std::move(body), place);
+    one->children[0] = std::move(body);
+    one->binders.insert(one->binders.begin(), Binder{which, place, integer(0, place), integer(count, place)});
+    if (one->name != "mean") return one;
+    return binary("*", integer(count, place), std::move(one));  // it divides by so many more
+  }
+
+  // Both sides have the same ranges.
+  static ExprPtr choice(ExprPtr condition, ExprPtr yes, ExprPtr no, Place place) {
+    auto made = std::make_unique<Expr>();
+    made->kind = ExprKind::If;
+    made->name = kPartChoice;
+    made->place = place;
+    made->children.push_back(std::move(condition));
+    made->children.push_back(std::move(yes));
+    made->children.push_back(std::move(no));
+    return made;
   }
 
   const Contract& contract_;
   std::set<std::string, std::less<>> complex_, real_;  // names; of real ones those that the formula defines
   int64_t nodes_ = 0;
+  int sums_ = 0;
   bool failed_ = false;
   Error error_;
 };

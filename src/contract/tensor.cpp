@@ -229,6 +229,11 @@ double rounded(DType dtype, double value) {
   }
 }
 
+double rounded_away(DType dtype, double value) {
+  const numerics::Format format = info(dtype).format;
+  return numerics::to_double(format, numerics::from_double(format, value, numerics::Rounding::NearestAway));
+}
+
 Tensor Tensor::zeros(DType dtype, std::vector<int64_t> extents) {
   Tensor tensor;
   tensor.dtype = dtype;

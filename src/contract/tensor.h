@@ -66,6 +66,12 @@ void store(DType dtype, std::byte* at, double value);
 void store_int(DType dtype, std::byte* at, int64_t value);
 // `value` rounded to `dtype` as a store would, back as a double.
 double rounded(DType dtype, double value);
+// Whether kernels round ties to even or away from zero, as they like: cvt.rna is the usual conversion to tf32.
+inline bool ties_either_way(DType dtype) {
+  return dtype == DType::tf32;
+}
+// The same with ties away from zero.
+double rounded_away(DType dtype, double value);
 
 // Memory that begins as zeros, and costs nothing until it is touched: a huge tensor may be mostly empty. (A
 // vector with such an allocator visits every byte to destroy it, unless the compiler sees that this does
