@@ -2,6 +2,9 @@
 # fmt and of nlohmann::json (and, with TESTS, of googletest) precompiled, which saves about a third of their time. All
 # of them must be compiled with the same optimisation. Only in release builds: in the others, a file that forgets an
 # include does not compile.
+# gcc warns of its own library, which it no longer takes for a system header once it is precompiled.
+set(ASSAY_PRECOMPILED_WARNINGS -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict -Wno-maybe-uninitialized
+  -Wno-dangling-pointer)
 function(assay_precompiled name optimisation)
   cmake_parse_arguments(ARG "TESTS" "" "TARGETS" ${ARGN})
   if(NOT CMAKE_BUILD_TYPE STREQUAL Release OR ASSAY_SANITIZE)
@@ -26,8 +29,6 @@ function(assay_precompiled name optimisation)
   target_precompile_headers(assay_precompiled_${name} PRIVATE ${headers})
   foreach(target ${ARG_TARGETS})
     target_precompile_headers(${target} REUSE_FROM assay_precompiled_${name})
-    # gcc warns of its own library, which it no longer takes for a system header once it is precompiled.
-    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
-      -Wno-maybe-uninitialized -Wno-dangling-pointer)
+    target_compile_options(${target} PRIVATE ${ASSAY_PRECOMPILED_WARNINGS})
   endforeach()
 endfunction()

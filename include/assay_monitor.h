@@ -57,10 +57,22 @@ void assay_on_alarm(assay_watch* watch, void (*call)(const char* json, void* con
 /* Graphs. A call that is captured into a graph is made whenever that graph is launched. Capture the same work twice, the
  * second time between assay_graph_begin and assay_graph_end, which adds the copies of a sample to it; instantiate both
  * graphs; launch them by assay_graph_launch, which takes the second one when a launch is to be sampled. The executables
- * are of the type cudaGraphExec_t; a sample is of the first call of `watch` that the graph holds. */
-int assay_graph_begin(assay_watch* watch);
+ * are of the type cudaGraphExec_t.
+ *
+ * Each call of `watch` in the graph is sampled, up to as many as assay_graph_reserve said before assay_graph_begin: one
+ * without it, at most 1024; the call must have been made once before, so that its size is known. A graph that holds
+ * calls of several watches is launched by assay_graph_launch_all; all of them are sampled in the same launches, as often
+ * as the contract of the first one says. */
+int assay_graph_reserve(assay_watch* watch, int calls); /* 0, or -1: no such number */
+int assay_graph_begin(assay_watch* watch);              /* 0, or -1: no memory, or no call was made yet */
 void assay_graph_end(assay_watch* watch);
+/* The executable of the graph that was captured last. Needed only if another graph is captured before this one is launched. */
+void assay_graph_bind(assay_watch* watch, void* with_copies);
 int assay_graph_launch(assay_watch* watch, void* plain, void* with_copies, void* stream); /* a cudaError_t */
+int assay_graph_launch_all(assay_watch* const* watches, int count, void* plain, void* with_copies,
+                           void* stream);
+/* After the last launch: gives the graph's memory back. */
+void assay_graph_close(assay_watch* watch, void* with_copies);
 
 struct assay_counts {
   uint64_t calls, samples, dropped, overhead_ns;

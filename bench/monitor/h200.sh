@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What the monitor costs on a GPU (docs/measurements/monitor.md).
 #
-#     bench/monitor/h200.sh prepare [BUILD]    here: the programs of a build (build/release) into build/monitor.tar.gz
-#     bench/monitor/h200.sh run                there: on a machine with a GPU and nvcc; at most 4 minutes
+#     bench/monitor/h200.sh prepare [BUILD]    here: the programs of a build (build/release) into build/monitor.tar.gz; unpacked
+#                                              elsewhere, build/monitor/bench/monitor/h200.sh run does
+#     bench/monitor/h200.sh run [graphs]       there: on a machine with a GPU and nvcc; at most 4 minutes, with `graphs` 2
 #
 # Results go to the folder $OUT (default: .): overhead.csv, metrics.txt, replay.txt, log.txt.
 set -u
@@ -24,13 +25,61 @@ prepare() {
   # The worker finds its libraries beside the virtual runtime; the others get theirs from a folder without it.
   libraries_of $carried/bin/assay-worker | xargs -r cp -L -t $carried/lib
   for file in bin/assay bin/assayd lib/libassay_monitor.so; do libraries_of $carried/$file | xargs -r cp -L -t $carried/system; done
+  # What `run` reads: the package is enough by itself.
+  for file in bench/monitor/{h200.sh,overhead.cu,scale.cu} include/assay_monitor.h tests/commands/inputs/scale.{toml,ptx}; do
+    install -D $file $carried/$file
+  done
   tar -czf $carried.tar.gz $carried
   du -sh $carried.tar.gz
 }
 
+# A GPU that is wrong again, as far as a replay can tell: a library whose machine code is not that of its PTX.
+whose_fault() {
+  local folder=$1 nvcc=$2 tools
+  tools=$(dirname "$(readlink -f "$nvcc")")
+  mkdir -p "$folder/fault" && cp tests/commands/inputs/scale.toml "$folder/fault/"
+  (cd "$folder/fault" || exit
+   sed -e 's/^source.*/source = "scale.cu"/' -e '/^global/d; /^grid/d; /^block/d' -i scale.toml
+   sed -e 's/^args.*/entry = "scale"\nargs = ["x", "y", "n", "stream"]/' -i scale.toml
+   for factor in 2 3; do
+     sed "s/FACTOR/$factor/" > $factor.cu << 'END'
+__global__ void scale_kernel(const float* x, float* y, int n) { const int i = blockIdx.x * 256 + threadIdx.x; if (i < n) y[i] = FACTOR * x[i]; }
+extern "C" void scale(const float* x, float* y, int n, cudaStream_t stream) { scale_kernel<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n); }
+END
+   done
+   cp 2.cu scale.cu
+   "$nvcc" -arch=sm_90 -cubin -o wrong.cubin 3.cu
+   "$nvcc" -arch=sm_90 -cudart shared -shared -Xcompiler -fPIC --keep --keep-dir . -o whole.so 2.cu
+   "$tools/fatbinary" -64 --create=2.fatbin --image3=kind=elf,sm=90,file=wrong.cubin --image3=kind=ptx,sm=90,file=2.ptx --embedded-fatbin=2.fatbin.c
+   g++ -D__CUDA_ARCH_LIST__=900 -O1 -fPIC -shared -I"$tools/../include" -o libscale.so 2.cudafe1.cpp -L"$tools/../lib64" -lcudart)
+  [[ -s $folder/fault/libscale.so ]] || { echo "no library whose machine code differs from its PTX could be built"; return; }
+  python3 - "$folder/fault" << 'END'
+import struct, sys
+def npy(path, values):
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }".ljust(118) % len(values)
+    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) + 1) + header.encode() + b"\n" + struct.pack("<%df" % len(values), *values))
+import os
+for name, values in (("in/x.npy", [1, 2, 3, 4]), ("out/y.npy", [3, 6, 9, 12])):
+    os.makedirs(os.path.dirname(sys.argv[1] + "/" + name), exist_ok=True)
+    npy(sys.argv[1] + "/" + name, values)
+END
+  $carried/bin/assay judge "$folder/fault/scale.toml" --inputs "$folder/fault/in" --outputs "$folder/fault/out" --library "$folder/fault/libscale.so" \
+    --capture "$folder/fault/call.assaycap" > /dev/null
+  timeout 60 $carried/bin/assay replay "$folder/fault/call.assaycap" --device cuda | tee "$out/hardware.txt"
+}
+
+certificate() {
+  local folder=$1
+  openssl genpkey -algorithm ed25519 -out "$folder/key.pem" 2> /dev/null && openssl pkey -in "$folder/key.pem" -pubout -out "$folder/key.pub.pem"
+  timeout 60 $carried/bin/assay certify tests/commands/inputs/scale.toml --key "$folder/key.pem" -o "$folder/scale.json" --device virtual --device cuda \
+    --budget 6 --no-prove | tail -3
+  echo 'devices = ["virtual", "cuda"]' > "$folder/policy.toml"
+  $carried/bin/assay verify "$folder/scale.json" --key "$folder/key.pub.pem" --policy "$folder/policy.toml" | tee "$out/certificate.txt"
+}
+
 run() {
   local nvcc folder assayd begun=$SECONDS
-  tar -xzf $carried.tar.gz || exit 2
+  if [[ -d bin ]]; then carried=.; else tar -xzf $carried.tar.gz || exit 2; fi
   folder=$(mktemp -d)
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
@@ -45,7 +94,7 @@ run() {
   $carried/bin/assayd --state "$folder/state" --listen 127.0.0.1:9464 > "$out/log.txt" 2>&1 &
   assayd=$!
   sleep 1
-  timeout 150 "$folder/overhead" "$folder" 120 2>> "$out/log.txt" | tee "$out/overhead.csv"
+  timeout 150 "$folder/overhead" "$folder" $([[ ${1:-} == graphs ]] && echo 45 graphs || echo 120) 2>> "$out/log.txt" | tee "$out/overhead.csv"
   echo "--- $((SECONDS - begun)) s"
   python3 -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:9464/metrics").read().decode())' > "$out/metrics.txt"
   grep -e '^assay_alarms ' -e '^assay_violations_total.*[1-9]$' "$out/metrics.txt"
@@ -53,6 +102,8 @@ run() {
   # A fault: an alarm, a capture, and a replay on both devices. The kernel is right on both: transient.
   timeout 30 "$folder/overhead" "$folder" wrong || echo "the wrong call was not sampled"
   timeout 60 $carried/bin/assay replay "$(ls "$folder"/state/captures/*.assaycap | head -1)" --device cuda | tee "$out/replay.txt"
+  whose_fault "$folder" "$nvcc"
+  certificate "$folder"
   kill $assayd
   tail -5 "$out/log.txt"
   echo "--- $((SECONDS - begun)) s"
@@ -60,6 +111,6 @@ run() {
 
 case ${1:-} in
   prepare) shift; prepare "$@" ;;
-  run) run ;;
+  run) shift; run "$@" ;;
   *) echo "usage: $0 prepare [BUILD] | run" >&2; exit 2 ;;
 esac

@@ -1,7 +1,7 @@
 // What watching a kernel costs on a GPU: device time and host time per call, with and without the monitor.
 //
-// usage: overhead FOLDER SECONDS      contracts go to FOLDER; rows go to stdout; stops after SECONDS
-//        overhead FOLDER wrong        one wrong call, for an alarm and a capture
+// usage: overhead FOLDER SECONDS [graphs]   contracts go to FOLDER; rows go to stdout; stops after SECONDS; `graphs`: only those
+//        overhead FOLDER wrong              one wrong call, for an alarm and a capture
 //
 // Each row is the minimum of several rounds; rounds with and without the monitor alternate, so that a clock that changes
 // changes both.
@@ -159,9 +159,8 @@ void eager(const std::string& folder, int64_t bytes, long every, enum assay_mode
   assay_close(watch);
 }
 
-// A graph of 20 kernels, one of which is watched.
-void graph(const std::string& folder, int64_t bytes, long every) {
-  constexpr int kKernels = 20;
+// A graph of so many kernels, some of which are watched.
+void graph(const std::string& folder, int64_t bytes, long every, int kernels, int watched) {
   Bench bench(folder, bytes);
   bench.calibrate();
   assay_watch* watch = bench.open(every);
@@ -169,18 +168,23 @@ void graph(const std::string& folder, int64_t bytes, long every) {
   const auto capture = [&](bool is_watched, bool with_copies) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
-    if (with_copies && assay_graph_begin(watch) != 0) std::fprintf(stderr, "overhead: no memory for a graph\n");
+    if (with_copies && (assay_graph_reserve(watch, watched) != 0 || assay_graph_begin(watch) != 0))
+      std::fprintf(stderr, "overhead: no memory for a graph\n");
     check(cudaStreamBeginCapture(bench.stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
-    if (is_watched) bench.call(watch);
-    for (int i = is_watched; i < kKernels; ++i) scale(bench.x, bench.y, bench.n, bench.cycles, bench.stream);
+    for (int i = 0; i < kernels; ++i) {
+      if (is_watched && i % (kernels / watched) == 0)
+        bench.call(watch);
+      else
+        scale(bench.x, bench.y, bench.n, bench.cycles, bench.stream);
+    }
     check(cudaStreamEndCapture(bench.stream, &graph), "cudaStreamEndCapture");
     if (with_copies) assay_graph_end(watch);
     check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
     return executable;
   };
   cudaGraphExec_t plain = capture(true, false), copies = capture(true, true), alone = capture(false, false);
-  const int launches = static_cast<int>(
-      kRoundSeconds / bench.round(20, [&] { cudaGraphLaunch(alone, bench.stream); }).device);
+  const int launches = std::max(
+      20, static_cast<int>(kRoundSeconds / bench.round(20, [&] { cudaGraphLaunch(alone, bench.stream); }).device));
   Times with, without;
   assay_counts before{}, after{};
   assay_count(watch, &before);
@@ -189,7 +193,8 @@ void graph(const std::string& folder, int64_t bytes, long every) {
     with.take(bench.round(launches, [&] { assay_graph_launch(watch, plain, copies, bench.stream); }));
   }
   assay_count(watch, &after);
-  print("graph of 20", "observe", bytes, every, with, without, before, after);
+  const std::string name = "graph of " + std::to_string(kernels) + ", " + std::to_string(watched) + " watched";
+  print(name.c_str(), "observe", bytes, every, with, without, before, after);
   assay_close(watch);
 }
 
@@ -234,15 +239,20 @@ int main(int argc, char** argv) {
   const auto start = Clock::now();
   const double seconds = std::atof(argv[2]);
   unsampled(folder);
+  const bool only_graphs = argc > 3 && std::strcmp(argv[3], "graphs") == 0;
   std::printf("how,mode,bytes,every,device_us_without,device_us_with,device_overhead_percent,host_us_without,host_us_with,"
               "calls,samples,dropped\n");
   constexpr int64_t kSizes[] = {64 << 10, 1 << 20, 16 << 20, 64 << 20};
   for (const long every : {1000L, 100L, 10L})
     for (const int64_t bytes : kSizes)
-      if (since(start) < seconds) eager(folder, bytes, every, ASSAY_OBSERVE);
+      if (!only_graphs && since(start) < seconds) eager(folder, bytes, every, ASSAY_OBSERVE);
   for (const int64_t bytes : kSizes)
-    if (since(start) < seconds) graph(folder, bytes, 1000);
+    if (since(start) < seconds) graph(folder, bytes, 1000, 20, 1);
+  // A launch of 100 calls, ten of them watched: what a sampled launch costs shows at a gap of ten.
+  for (const long every : {1000L, 10L})
+    for (const int64_t bytes : {int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20})
+      if (since(start) < seconds) graph(folder, bytes, every, 100, 10);
   for (const int64_t bytes : kSizes)
-    if (since(start) < seconds) eager(folder, bytes, 1000, ASSAY_SHADOW);
+    if (!only_graphs && since(start) < seconds) eager(folder, bytes, 1000, ASSAY_SHADOW);
   return 0;
 }

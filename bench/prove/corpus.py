@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `assay prove` over kernels of the corpus, and makes the tables of docs/measurements/prove.md.
 
-usage: corpus.py [--assay FILE] [--time S] [--jobs N] [--set NAME]... [--out FILE] [FILTER...]
+usage: corpus.py [--assay FILE] [--time S] [--jobs N] [--set NAME]... [--out FILE] [--compile] [FILTER...]
        corpus.py --table FILE... [--into PAGE]
 
 The sets of kernels:
@@ -11,6 +11,9 @@ The sets of kernels:
   race    wrong kernels whose expected kinds include a data race, without those of class D: what is wrong with them is an index,
           and that threads meet is one of the ways in which it shows
 Without --set all of them are run. A filter is part of a kernel's name ("softmax/correct/online").
+
+--compile runs as little of a proof as it can, so that the compiler's results are in the cache and a later run has no
+compiler in its times.
 
 --out appends one JSON object per kernel as soon as it is done, so that a run can be continued: kernels that the file
 already has are not run again. --table prints the tables from such files, and runs nothing; of a kernel that is there
@@ -43,24 +46,38 @@ ACCESS_KINDS = {"out-of-bounds", "misaligned", "launch-failure"}
 OTHER_CAUSES = {
     "add_bias/wrong/grid_limited": "an output left unwritten: too few blocks",
     "argmax/wrong/place_in_16_bits": "the narrow number is a result, no address",
+    "argsort_stable/wrong/keys_of_three_bits": "the narrow number is a value, no address",
     "axpy/wrong/grid_in_32_unsigned_bits": "an output left unwritten: too few blocks",
     "axpy/wrong/last_chunk_forgotten": "an output left unwritten: a launch too few",
     "axpy/wrong/size_as_int": "an output left unwritten: the size is a narrow number, no index is",
     "bias_grad/wrong/own_workspace": "state that calls share",
     "conv1d/wrong/margin_not_loaded": "shared memory that is read unwritten",
     "cumulative_sum/wrong/chunks_in_8_bits": "a loop that does not end, an output left unwritten",
+    "dequantize_int4_zero/wrong/unsigned_difference": "the narrow number is a value, no address",
+    "dequantize_int4_zero/wrong/zero_points_are_bytes": "a layout: the accesses are in bounds",
     "dequantize_int8/wrong/difference_in_8_bits": "the narrow number is a value, no address",
+    "dequantize_mxfp4/wrong/block_of_16": "wrong mathematics: the accesses are in bounds",
     "dropout/wrong/graph_of_first_call": "state kept between calls",
+    "gather_columns/wrong/index_of_the_row": "wrong mathematics: the accesses are in bounds",
+    "gather_columns/wrong/not_transposed": "a layout: the accesses are in bounds",
     "gather_rows/wrong/row_cached": "state kept between calls",
     "gelu/wrong/no_stride": "an output left unwritten",
     "gemm_tensor_core/wrong/transposed": "a layout: the accesses are in bounds",
+    "grouped_gemm/wrong/transposed": "a layout: the accesses are in bounds",
+    "grouped_query_attention/wrong/sees_the_next": "wrong mathematics: the accesses are in bounds",
     "histogram/wrong/bins_in_8_bits": "the narrow number is a count, no address",
+    "moe_combine/wrong/slot_in_16_bits": "rows left out: the narrow number decides a branch",
+    "moe_combine/wrong/weight_of_the_slot": "wrong mathematics: the accesses are in bounds",
+    "paged_attention/wrong/pages_in_order": "another sequence's pages: the accesses are in bounds",
     "prefix_sum/wrong/state_not_cleared": "a workspace that is read unwritten",
     "reduce_sum/wrong/shared_partials": "state that calls share",
     "rmsnorm_backward/wrong/workspace_of_first_call": "state kept between calls",
+    "row_norm/wrong/one_pass_of_grid_y": "an output left unwritten: too few blocks",
     "row_sum/wrong/lanes_in_order": "the order in which lanes come to an atomic: no two accesses race",
     "scatter_add/wrong/no_loop": "elements left out: an update that does not happen",
+    "stochastic_rounding/wrong/seed_is_cut": "the narrow number is a seed, no address",
     "topk_routing/wrong/equals_skipped": "wrong mathematics: the accesses are in bounds",
+    "topk_rows/wrong/equals_once": "wrong mathematics: the accesses are in bounds",
 }
 
 
@@ -93,7 +110,7 @@ def kernels(wanted, filters):
             yield name, source, sorted(sets)
 
 
-def prove(assay, source, seconds):
+def prove(assay, source, seconds, only=()):
     """What `assay prove` says of a kernel, in the place of its contract's source."""
     contract = (source.parents[1] / "contract.toml").read_text()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,8 +119,10 @@ def prove(assay, source, seconds):
         out, log = pathlib.Path(folder) / "proof.json", pathlib.Path(folder) / "log"
         began = time.monotonic()
         with open(log, "w") as stream:
-            command = subprocess.Popen([assay, "prove", file, "--json", out, "--time", str(seconds)], stdout=stream,
-                                       stderr=subprocess.STDOUT)
+            words = [assay, "prove", file, "--json", out, "--time", str(seconds)]
+            for name in only:
+                words += ["--only", name]
+            command = subprocess.Popen(words, stdout=stream, stderr=subprocess.STDOUT)
             _, state, used = os.wait4(command.pid, 0)  # of this command alone, with the processes that it waited for
         command.returncode = os.waitstatus_to_exitcode(state)
         took = (time.monotonic() - began, used.ru_utime + used.ru_stime)
@@ -158,12 +177,15 @@ def show(record):
 
 def run(options):
     known = set()
-    if options.out and pathlib.Path(options.out).exists():
+    if options.out and not options.compile and pathlib.Path(options.out).exists():
         known = {r["name"] for r in read([options.out])}
     guard = threading.Lock()
 
     def one(job):
         name, source, sets = job
+        if options.compile:
+            prove(options.assay, source, 0.1, ["launch"])
+            return None
         record = record_of(name, sets, *prove(options.assay, source, options.time))
         with guard:
             show(record)
@@ -175,6 +197,8 @@ def run(options):
     jobs = [job for job in kernels(options.set or SETS, options.filters) if job[0] not in known]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         records = list(pool.map(one, jobs))
+    if options.compile:
+        return []
     return read([options.out]) if options.out else records
 
 
@@ -282,6 +306,7 @@ def main():
     parser.add_argument("--time", type=float, default=30, help="processor seconds of a proof")
     parser.add_argument("--jobs", type=int, default=1, help="kernels at a time; each takes up to two cores")
     parser.add_argument("--set", action="append", choices=SETS)
+    parser.add_argument("--compile", action="store_true", help="only fill the compiler's cache")
     parser.add_argument("--out", help="a file of JSON lines that the run is continued from and added to")
     parser.add_argument("--table", nargs="+", metavar="FILE", help="print the tables from such files")
     parser.add_argument("--into", metavar="PAGE", help="with --table: replace the tables of this page")

@@ -72,6 +72,8 @@ def run(job, options):
     row["kinds"] = [finding["kind"] for finding in report["findings"]]
     row["teacher"] = {name: report["teacher"].get(name) for name in
                       ("steps", "accused_step", "log10_evidence", "tensor", "part")}
+    row["states"] = [{name: state.get(name) for name in ("name", "calls", "elements", "seconds", "failed_site")}
+                     for state in report["states"]]
     row["calls"], row["seconds_of_calls"] = report["calls"], report["seconds_of_calls"]
     row["cells"] = [{name: cell.get(name) for name in
                      ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise")}
@@ -82,24 +84,25 @@ def run(job, options):
 def wrong_table(rows):
     cells = sorted({(cell["tokens"], cell["optimizer"]) for row in rows for cell in row.get("cells", [])},
                    key=lambda cell: (cell[0] != "zipf", cell))
-    lines = ["| kernel | class | verdict | teacher-forced, after |" +
+    lines = ["| kernel | class | verdict | gradients, after | single calls, in the state |" +
              "".join(f" {tokens} + {optimizer} |" for tokens, optimizer in cells),
-             "|" + " --- |" * (4 + len(cells))]
+             "|" + " --- |" * (5 + len(cells))]
     for row in rows:
         teacher = row.get("teacher", {}).get("accused_step")
         shown = "masked" if teacher is None else f"{teacher + 1} step{'s' if teacher else ''}"
+        state = next((state["name"] for state in row.get("states", []) if state["failed_site"]), "within rounding")
         found = {(cell["tokens"], cell["optimizer"]): cell for cell in row.get("cells", [])}
         steps = [("–" if cell not in found else "masked" if not found[cell]["unmasked"] else
                   f"step {found[cell]['unmasked_step'] + 1}") for cell in cells]
         verdict = row["verdict"] if row["verdict"] != "fail" else ", ".join(row["kinds"])
-        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} | {shown} |" +
+        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} | {shown} | {state} |" +
                      "".join(f" {step} |" for step in steps))
     return lines
 
 
 def right_table(rows):
-    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | "
-             "largest gap / noise in a cell | a call |", "|" + " --- |" * 8]
+    lines = ["| kernel | slot | runs | failed | not decided | calls judged | results judged | largest evidence, log10 | "
+             "largest gap / noise in a cell | a call |", "|" + " --- |" * 10]
     for name in dict.fromkeys((row["operator"], row["kernel"]) for row in rows):
         own = [row for row in rows
                if (row["operator"], row["kernel"]) == name and row["verdict"] != "not run"]
@@ -109,9 +112,10 @@ def right_table(rows):
         cells = [cell for row in own for cell in row.get("cells", []) if cell["noise"]]
         ratio = max((cell["loss_gap"] / cell["noise"] for cell in cells), default=0)
         calls, spent = (sum(row.get(key, 0) for row in own) for key in ("calls", "seconds_of_calls"))
-        lines.append("| {}/{} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.0f} ms |".format(
+        judged = [sum(state[key] for row in own for state in row.get("states", [])) for key in ("calls", "elements")]
+        lines.append("| {}/{} | {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.0f} ms |".format(
             *name, own[0]["slot"], len(own), sum(row["verdict"] == "fail" for row in own),
-            sum(row["verdict"] not in ("pass", "fail") for row in own), evidence, ratio,
+            sum(row["verdict"] not in ("pass", "fail") for row in own), *judged, evidence, ratio,
             1000 * spent / max(1, calls)))
     return lines
 
@@ -144,6 +148,8 @@ def main():
         options.json.write_text(json.dumps(rows, indent=1))
     print("\n".join((wrong_table if options.kind == "wrong" else right_table)(rows)))
     for row in rows:
+        if row["verdict"] == "fail" and options.kind == "right":
+            print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: accused: {row['kinds']}")
         if row["verdict"] in ("error", "inconclusive"):
             print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: {row['verdict']}: {row['why']}")
     left_out = sum(row["verdict"] == "not run" for row in rows)

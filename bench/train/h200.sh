@@ -3,6 +3,8 @@
 #
 #     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
 #     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
+#     bench/train/h200.sh sweep               there: what the story's gap and noise depend on; at most 3 minutes
+#     bench/train/h200.sh right               there: correct kernels of the corpus, many seeds, on 16 cores; at most 8 minutes
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
 #
 # Results go to the folder $OUT (default: .), with a log on the terminal.
@@ -27,6 +29,7 @@ prepare() {
   rm -rf $carried
   mkdir -p $carried/bin $carried/lib $carried/system
   for file in assay assay-worker bench_right_kernels; do
+    [[ $file != bench_right_kernels || -e $build/bench/$file || -e $build/bin/$file ]] || continue  # of the preset bench; `alarms` needs it
     install -s "$build/$( [[ -e $build/bin/$file ]] && echo bin || echo bench )/$file" $carried/bin/ || exit 2
   done
   cp "$build/lib/libcudart.so.13" $carried/lib/
@@ -66,6 +69,20 @@ story() {
   elapsed "assay train --device cuda right.toml"
 }
 
+sweep() {
+  timeout 178 python3 -u bench/train/story.py --sweep --seconds 140 --json "$out/story_sweep.json"
+}
+
+# Small models, many seeds: every run has weights and batches of its own.
+right() {
+  unpack
+  local corpus=(python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" right)
+  local small="--vocabulary 128 --width 32 --heads 2 --layers 1 --sequence 32"
+  "${corpus[@]}" --seeds 100 --steps 6 --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds 440 --json "$out/right.json" > "$out/right.md" 2>&1
+  cat "$out/right.md"
+  elapsed "correct kernels of the corpus"
+}
+
 # A whole matrix at default size on two cores.
 matrix() {
   local name=$1 cores=$2
@@ -103,6 +120,6 @@ alarms() {
 }
 
 case ${1:-} in
-  prepare | story | alarms) "$@" ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  prepare | story | sweep | right | alarms) "$@" ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -113,7 +113,8 @@ struct Row {
   const Slot* slot = nullptr;
   std::string_view kind;
   int runs = 0, failed = 0, undecided = 0;
-  double evidence = 0, ratio = 0;  // the largest
+  int64_t calls = 0, elements = 0;  // judged one by one
+  double evidence = 0, ratio = 0;   // the largest
 };
 
 int run(int argc, char** argv) {
@@ -138,11 +139,15 @@ int run(int argc, char** argv) {
       if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() > seconds) return;
       Row& row = rows[job % rows.size()];  // every row once, then again: cut short, all have as many
       const uint64_t seed = static_cast<uint64_t>(first_seed) + job / rows.size();
-      const Report report = train(right_candidate(*row.slot, row.kind, seed), small_training(seed));
+      const Report report = train(examined(right_candidate(*row.slot, row.kind, seed)), small_training(seed));
       const std::lock_guard lock(mutex);
       ++row.runs;
       row.failed += report.verdict == judge::Verdict::Fail;
       row.undecided += report.verdict == judge::Verdict::Inconclusive;
+      for (const StateReport& state : report.states) {
+        row.calls += state.calls;
+        row.elements += state.elements;
+      }
       row.evidence = std::max(row.evidence, report.teacher.log10_evidence);
       for (const Cell& cell : report.cells)
         if (cell.noise > 0) row.ratio = std::max(row.ratio, cell.loss_gap / cell.noise);
@@ -154,13 +159,14 @@ int run(int argc, char** argv) {
   for (int i = 0; i < threads; ++i) team.emplace_back(work);
   for (std::thread& thread : team) thread.join();
   fmt::print(
-      "| slot | kernel | runs | failed | not decided | largest evidence, log10 | largest gap / noise in a "
-      "cell |\n");
-  fmt::print("| --- | --- | --- | --- | --- | --- | --- |\n");
+      "| slot | kernel | runs | failed | not decided | calls judged | results judged | largest evidence, "
+      "log10 | "
+      "largest gap / noise in a cell |\n");
+  fmt::print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   int failed = 0;
   for (const Row& row : rows) {
-    fmt::print("| {} | {} | {} | {} | {} | {:.1f} | {:.1f} |\n", row.slot->name, row.kind, row.runs,
-               row.failed, row.undecided, row.evidence, row.ratio);
+    fmt::print("| {} | {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} |\n", row.slot->name, row.kind, row.runs,
+               row.failed, row.undecided, row.calls, row.elements, row.evidence, row.ratio);
     failed += row.failed;
   }
   return failed > 0;

@@ -2,14 +2,20 @@
 # From a verdict to production, on the virtual GPU: certify a kernel, serve with it, let a bit flip, swap in a wrong
 # kernel, and find out whose fault each was. See README.md.
 #
-# usage: run.sh [--quick] [FOLDER]     everything that is made goes to FOLDER; else to a temporary one
+# usage: run.sh [--quick] [--stay] [FOLDER]     everything that is made goes to FOLDER; else to a temporary one
+#
+# --stay leaves assayd running at the end, so that its page can be opened in a browser.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-requests=200 quick=
-if [[ ${1:-} == --quick ]]; then  # as a test: without the check and the certificate
-  requests=60 quick=yes
+requests=200 quick='' stay=''
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --quick) requests=60 quick=yes ;;  # as a test: without the check and the certificate
+    --stay) stay=yes ;;
+    *) sed -n 's/^# usage: //p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  esac
   shift
-fi
+done
 out=${1:-$(mktemp -d)}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -51,15 +57,16 @@ for _ in $(seq 50); do grep -q metrics "$out/assayd.log" && break; sleep 0.1; do
 address=$(sed -n 's/.*metrics at \(http[^,]*\),.*/\1/p' "$out/assayd.log")
 [[ -n $address ]] || { cat "$out/assayd.log"; fail "assayd did not start"; }
 cat "$out/assayd.log"
-metrics() {
+get() {  # a path of assayd
   local place=${address#http://} line
   place=${place%/metrics}
   exec 3<> "/dev/tcp/${place%:*}/${place#*:}"
-  printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+  printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&3
   while read -r line && [[ $line != $'\r' ]]; do :; done <&3
   cat <&3
   exec 3>&-
 }
+metrics() { get /metrics; }
 # The sum of a metric over its labels.
 value() { metrics | awk -v name="$1" '$1 == name || index($1, name "{") == 1 { sum += $2 } END { print sum + 0 }'; }
 wait_for() { for _ in $(seq 50); do [[ $(value "$1") -ge $2 ]] && return; sleep 0.1; done; metrics; fail "$1 did not reach $2"; }
@@ -92,6 +99,22 @@ capture=$(ls -t "$out"/state/captures/*.assaycap | head -1)
 "$ASSAY" replay "$capture" --json "$out/next.json" || true
 grep -q '"fault": "kernel"' "$out/next.json" || fail "the replay names another fault"
 
-step "What Prometheus sees ($address)"
-metrics | grep -v '^#' | grep -v -e bucket -e 'reason=.* 0$'
-step "Done. Files are in $out"
+step "The same for a fleet: which builds are wrong, over all GPUs of all machines"
+"$ASSAY" fleet "${address%/metrics}" || true
+
+step "What Prometheus sees: some of $address"
+metrics > "$out/metrics.txt"
+get / > "$out/assayd.html"
+grep -e '^assay_alarm{' -e '^assay_certificate_valid{' -e '^assay_violations_total.*bound' -e '^assay_drift' "$out/metrics.txt" |
+  sed 's/contract="[^"]*",//; s/gpu="\(GPU-........\)[^"]*"/gpu="\1…"/'
+
+step "Done in $SECONDS s"
+cat << END
+  $out/assayd.html          the page of assayd as it was: which kernels, which alarms
+  $out/metrics.txt          everything that Prometheus sees
+  $out/state/alarms/        the alarms
+  $out/state/captures/      the captured calls, for assay replay
+END
+[[ -n $stay ]] || exit 0
+printf '\nassayd runs on. Its page: %s/   Stop it with Ctrl-C.\n' "${address%/metrics}"
+wait $assayd

@@ -58,6 +58,14 @@ def _load_library() -> ctypes.CDLL:
     library.assay_count.restype = None
     library.assay_flush.argtypes = [ctypes.c_void_p, ctypes.c_int]
     library.assay_mode.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    for name in ("assay_graph_bind", "assay_graph_close"):
+        getattr(library, name).argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        getattr(library, name).restype = None
+    library.assay_graph_reserve.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.assay_graph_begin.argtypes = [ctypes.c_void_p]
+    library.assay_graph_end.argtypes = [ctypes.c_void_p]
+    library.assay_graph_end.restype = None
+    library.assay_graph_launch_all.argtypes = [ctypes.c_void_p, ctypes.c_int] + 3 * [ctypes.c_void_p]
     library.assay_close.argtypes = [ctypes.c_void_p]
     library.assay_close.restype = None
     return library
@@ -128,6 +136,18 @@ class Watch:
 
         return watched
 
+    def begin_graph(self, calls: int = 1) -> bool:
+        """Before the second capture of a CUDA graph that makes `calls` calls; False: no call was made before, or no memory."""
+        if self._library.assay_graph_reserve(self._watch, calls):
+            raise ValueError("calls of a graph: 1 to 1024, not %d" % calls)
+        return self._library.assay_graph_begin(self._watch) == 0
+
+    def end_graph(self, with_copies: Optional[int] = None) -> None:
+        """After it; `with_copies`: its cudaGraphExec_t, where more graphs follow before it is launched."""
+        self._library.assay_graph_end(self._watch)
+        if with_copies is not None:
+            self._library.assay_graph_bind(self._watch, with_copies)
+
     def counts(self) -> Dict[str, int]:
         """Calls, samples, samples that were dropped, and the time that sampled calls spent here."""
         counts = _Counts()
@@ -142,3 +162,11 @@ class Watch:
         """Hands over what was sampled, and ends."""
         self._library.assay_close(self._watch)
         self._watch = ctypes.c_void_p()
+
+
+def launch_graph(watches: Sequence[Watch], plain: int, with_copies: int, stream: int) -> None:
+    """Launches a CUDA graph that holds calls of these watches: `with_copies` when it is to be sampled, else `plain`."""
+    handles = (ctypes.c_void_p * len(watches))(*[watch._watch for watch in watches])
+    status = watches[0]._library.assay_graph_launch_all(handles, len(watches), plain, with_copies, stream)
+    if status != 0:
+        raise RuntimeError("cudaGraphLaunch failed with %d" % status)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "activity/activity.h"
@@ -32,8 +33,9 @@ class Trace {
     text_ +=
         "\"assay\":{\"time\":\"of the virtual GPU on this CPU: order and overlap, not the speed of a GPU\"},"
         "\"traceEvents\":[\n";
+    assign_lanes();
     name_lanes();
-    for (const protocol::OperationEvent& operation : activity_.operations) add(operation);
+    for (std::size_t i = 0; i < activity_.operations.size(); ++i) add(activity_.operations[i], lanes_[i]);
     add_memory();
     for (const FoundAt& found : activity_.findings) add(found);
     for (const OutOfMemory& failed : activity_.out_of_memory) add(failed);
@@ -48,13 +50,39 @@ class Trace {
     text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
+  // Viewers take events of one lane that overlap for calls within calls. Those of several host threads overlap as they like:
+  // each goes to the first lane that is free. What one graph launch asked for is one call.
+  void assign_lanes() {
+    const auto& operations = activity_.operations;
+    std::vector<std::size_t> order(operations.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return operations[a].called < operations[b].called;
+    });
+    std::vector<std::pair<double, double>> last;  // call of each lane
+    lanes_.resize(operations.size());
+    for (const std::size_t i : order) {
+      const std::pair<double, double> call = {operations[i].called, operations[i].returned};
+      const auto free = std::ranges::find_if(
+          last, [&](const auto& before) { return before.second <= call.first || before == call; });
+      lanes_[i] = static_cast<uint64_t>(free - last.begin());
+      if (free == last.end())
+        last.push_back(call);
+      else
+        *free = call;
+    }
+    host_lanes_ = std::max<std::size_t>(1, last.size());
+  }
+
   void name_lanes() {
     const auto name = [&](const char* what, int process, uint64_t thread, const std::string& text) {
       put({{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}});
     };
     name("process_name", kDevice, 0, "virtual GPU");
     name("process_name", kHost, 0, "host");
-    name("thread_name", kHost, 0, "CUDA calls");
+    for (std::size_t lane = 0; lane < host_lanes_; ++lane)
+      name("thread_name", kHost, lane,
+           lane == 0 ? "CUDA calls" : fmt::format("CUDA calls at the same time, {}", lane + 1));
     std::set<uint64_t> streams;
     for (const protocol::OperationEvent& operation : activity_.operations) streams.insert(operation.stream);
     for (const uint64_t stream : streams)
@@ -78,7 +106,7 @@ class Trace {
                                                              : "cudaMemsetAsync";
   }
 
-  void add(const protocol::OperationEvent& operation) {
+  void add(const protocol::OperationEvent& operation, uint64_t host_lane) {
     const char* kind = category(operation);
     Json arguments = {
         {"device", 0}, {"context", 1}, {"stream", operation.stream}, {"correlation", operation.id}};
@@ -104,14 +132,14 @@ class Trace {
          {"cat", "cuda_runtime"},
          {"name", call_of(operation)},
          {"pid", kHost},
-         {"tid", 0},
+         {"tid", host_lane},
          {"ts", called},
          {"dur", microseconds(operation.returned - operation.called)},
          {"args", {{"correlation", operation.id}}}});
     put({{"ph", "s"},
          {"id", operation.id},
          {"pid", kHost},
-         {"tid", 0},
+         {"tid", host_lane},
          {"ts", called},
          {"cat", "ac2g"},
          {"name", "ac2g"}});
@@ -169,6 +197,8 @@ class Trace {
   }
 
   const Activity& activity_;
+  std::vector<uint64_t> lanes_;  // of the call of each operation
+  std::size_t host_lanes_ = 1;
   std::string text_;
   bool is_first_ = true;
 };

@@ -1,6 +1,7 @@
 #include "assayd/daemon.h"
 
 #include <fmt/format.h>
+#include <grp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +23,8 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr int kPoll = 100;  // ms without anything to judge
+// Of one sample: one that kills assayd must not do so for ever.
+constexpr uint32_t kMostAttempts = 5;
 
 int64_t now_ns() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -47,6 +50,17 @@ bool is_alive(const std::string& path) {
   return alive;
 }
 
+// Who may connect: this user, and the members of the group.
+Result<void> give_to_group(const std::string& socket, const std::string& group) {
+  chmod(socket.c_str(), group.empty() ? 0600 : 0660);
+  if (group.empty()) return {};
+  const ::group* found = getgrnam(group.c_str());
+  if (!found) return Error{"there is no group " + group};
+  if (chown(socket.c_str(), static_cast<uid_t>(-1), found->gr_gid) != 0)
+    return Error{fmt::format("cannot be given to the group {}: {}", group, std::strerror(errno)), socket};
+  return {};
+}
+
 // The file that came with a message; -1: none.
 int file_of(msghdr& message) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
@@ -56,12 +70,6 @@ int file_of(msghdr& message) {
     return file;
   }
   return -1;
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return result;
 }
 
 }  // namespace
@@ -93,7 +101,7 @@ Result<void> Daemon::open() {
     socket_ = -1;
     return Error{fmt::format("cannot listen here: {}", std::strerror(number)), options_.socket};
   }
-  chmod(options_.socket.c_str(), 0660);
+  if (auto given = give_to_group(options_.socket, options_.group); !given) return given.error();
   for (const auto& [name, alarm] : store_.alarms()) say(fmt::format("alarm from before: {}", name));
   return {};
 }
@@ -210,7 +218,10 @@ bool Daemon::judge_one(Client& client) {
   if (!client.ring) return false;
   const auto filled = client.ring->begin_judge();
   if (!filled) return false;
-  const auto sample = monitor::decode_sample(client.watched->contract(), filled->bytes);
+  const auto sample = filled->attempts > kMostAttempts
+                          ? Result<Sample>(Error{fmt::format("assayd ended {} times while it judged this one",
+                                                             filled->attempts - 1)})
+                          : monitor::decode_sample(client.watched->contract(), filled->bytes);
   auto verdict = sample ? client.watched->judge(*sample) : Result<SampleVerdict>(sample.error());
   std::optional<SampleVerdict> trusted;
   if (sample && verdict && !sample->trusted.empty()) {
@@ -248,6 +259,14 @@ void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& v
     ++watched.shares[static_cast<std::size_t>(bucket)];
     watched.share_sum += share;
   }
+  watched.drift.add(verdict.errors);
+  const auto drift = watched.drift.value();
+  if (drift > kMuchDrift && !std::exchange(watched.has_warned, true))
+    say(fmt::format(
+        "warning: errors of {} are larger than when it was certified: {:.0f} % more of its elements are "
+        "beyond an error of the same size",
+        watched.name(), 100 * *drift));
+  if (drift < kMuchDrift / 2) watched.has_warned = false;
   const bool was_alarmed = watched.detector.is_alarmed();
   const bool is_alarmed = verdict.mean > 0 && watched.detector.add(verdict.differing, verdict.mean);
   if (verdict.violations > 0)
@@ -276,6 +295,8 @@ void Daemon::raise(Client& client, const Sample& sample, const std::string& kind
   const Json alarm = {
       {"alarm", kind},
       {"kernel", watched.name()},
+      {"function", watched.identity().kernel},
+      {"build", watched.identity().build},
       {"why", why},
       {"contract", client.application.contract.path},
       {"library", client.application.library},
@@ -307,117 +328,6 @@ void Daemon::remove_ended() {
     close(client->socket);
     return true;
   });
-}
-
-Answer Daemon::answer(std::string_view path) {
-  if (path == "/metrics") return {200, "text/plain; version=0.0.4; charset=utf-8", metrics()};
-  if (path == "/alarms") {
-    const std::lock_guard lock(mutex_);
-    return {200, "application/json", Json(store_.alarms()).dump(2) + "\n"};
-  }
-  if (path == "/") return {200, "text/html; charset=utf-8", page()};
-  return {404, "text/plain; charset=utf-8", "there are /, /metrics and /alarms\n"};
-}
-
-std::string Daemon::metrics() {
-  const std::lock_guard lock(mutex_);
-  std::string text;
-  const auto family = [&](std::string_view name, std::string_view type, std::string_view help) {
-    text += fmt::format("# HELP assay_{} {}\n# TYPE assay_{} {}\n", name, help, name, type);
-  };
-  const auto put = [&](std::string_view name, const std::string& labels, auto value) {
-    text += labels.empty() ? fmt::format("assay_{} {}\n", name, value)
-                           : fmt::format("assay_{}{{{}}} {}\n", name, labels, value);
-  };
-  std::map<const Watched*, Counts> counts;
-  for (const auto& watched : watched_) counts[watched.get()] = watched->ended;
-  for (const auto& client : clients_)
-    if (client->ring) counts[client->watched].add(client->ring->counters());
-  const auto each = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
-    family(name, type, help);
-    for (const auto& watched : watched_) put(name, watched->labels(), value(*watched));
-  };
-  each("calls_total", "counter", "Calls of the kernel.", [&](const Watched& w) { return counts[&w].calls; });
-  each("samples_total", "counter", "Calls that were to be sampled.",
-       [&](const Watched& w) { return counts[&w].samples; });
-  family("samples_dropped_total", "counter", "Samples that were not handed over, by reason.");
-  for (const auto& watched : watched_)
-    for (std::size_t i = 0; i < monitor::kDropCount; ++i)
-      put("samples_dropped_total",
-          fmt::format("{},reason=\"{}\"", watched->labels(), to_string(static_cast<Drop>(i))),
-          counts[watched.get()].dropped[i]);
-  each("samples_judged_total", "counter", "Samples that were judged.",
-       [](const Watched& w) { return w.judged; });
-  each("samples_unjudged_total", "counter", "Samples whose inputs the contract does not allow.",
-       [](const Watched& w) { return w.unjudged; });
-  each("elements_judged_total", "counter", "Elements that were judged.",
-       [](const Watched& w) { return w.elements; });
-  family("violations_total", "counter", "Elements that no rounding explains, by kind.");
-  for (const auto& watched : watched_) {
-    put("violations_total", watched->labels() + ",kind=\"bound\"", watched->violations);
-    put("violations_total", watched->labels() + ",kind=\"class\"", watched->class_violations);
-  }
-  each("trusted_violations_total", "counter", "The same of the trusted kernel, in the mode shadow.",
-       [](const Watched& w) { return w.trusted_violations; });
-  family("error_over_budget", "histogram", "Errors of elements as parts of what rounding can explain.");
-  for (const auto& watched : watched_) {
-    uint64_t sum = 0;
-    for (std::size_t i = 0; i < watched->shares.size(); ++i) {
-      sum += watched->shares[i];
-      const std::string limit = i < kShares.size() ? fmt::format("{}", kShares[i]) : "+Inf";
-      put("error_over_budget_bucket", fmt::format("{},le=\"{}\"", watched->labels(), limit), sum);
-    }
-    put("error_over_budget_sum", watched->labels(), watched->share_sum);
-    put("error_over_budget_count", watched->labels(), sum);
-  }
-  each("evidence_log10", "gauge", "Evidence that the kernel is wrong; an alarm at log10 of `arl`.",
-       [](const Watched& w) { return std::max(0.0, w.detector.log10_evidence()); });
-  each("alarm", "gauge", "1: an alarm was raised and not cleared.", [&](const Watched& w) {
-    return store_.is_raised(w.name() + "-proof") || store_.is_raised(w.name() + "-evidence") ? 1 : 0;
-  });
-  each("judge_lag_seconds", "gauge", "From the copy of the last sample to its verdict.",
-       [](const Watched& w) { return w.lag_seconds; });
-  each("overhead_seconds_total", "counter", "That sampled calls spent in the monitor, on the host.",
-       [&](const Watched& w) { return 1e-9 * static_cast<double>(counts[&w].overhead_ns); });
-  family("certificate_valid", "gauge", "1: the certificate is genuine and for this library and contract.");
-  for (const auto& watched : watched_)
-    if (watched->certificate_valid)
-      put("certificate_valid", watched->labels(), *watched->certificate_valid ? 1 : 0);
-  const auto one = [&](std::string_view name, std::string_view type, std::string_view help, uint64_t value) {
-    family(name, type, help);
-    put(name, "", value);
-  };
-  one("alarms", "gauge", "Alarms that were raised and not cleared.", store_.alarms().size());
-  one("applications", "gauge", "Applications that are connected.", clients_.size());
-  one("applications_refused_total", "counter", "Applications that were refused.", refused_);
-  one("captures_total", "counter", "Captures that were written.", store_.captures);
-  one("captures_dropped_total", "counter", "Captures that were not: too many, or no room.",
-      store_.captures_dropped);
-  one("write_errors_total", "counter", "Files that could not be written.", store_.write_errors);
-  one("alarms_not_on_disk", "gauge", "Alarms that wait for the disk.", store_.pending());
-  return text;
-}
-
-std::string Daemon::page() {
-  const std::lock_guard lock(mutex_);
-  std::string rows, alarms;
-  for (const auto& watched : watched_)
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td></tr>\n",
-                        escaped(watched->name()), watched->judged, watched->elements,
-                        watched->violations + watched->class_violations,
-                        std::max(0.0, watched->detector.log10_evidence()));
-  for (const auto& [name, alarm] : store_.alarms())
-    alarms += fmt::format("<li><b>{}</b>: {}<br><code>assay replay {}</code></li>\n", escaped(name),
-                          escaped(alarm.value("why", "")), escaped(alarm.value("capture", "")));
-  return fmt::format(
-      "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
-      "content=\"5\"><title>assayd</title>"
-      "<style>body{{font:16px system-ui;margin:2em}}td,th{{padding:.2em 1em;text-align:left}}</style>"
-      "<h1>assayd</h1>\n<h2>Alarms</h2>\n<ul>\n{}</ul>\n<h2>Kernels</h2>\n<table><tr><th>kernel<th>samples "
-      "judged"
-      "<th>elements<th>wrong<th>evidence, log10</tr>\n{}</table>\n<p><a href=\"/metrics\">metrics</a>, "
-      "<a href=\"/alarms\">alarms</a></p>\n",
-      alarms.empty() ? "<li>none</li>\n" : alarms, rows);
 }
 
 }  // namespace assay::assayd

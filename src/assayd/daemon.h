@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +20,7 @@ struct DaemonOptions {
   std::string socket;      // path
   std::string state;       // folder
   std::string public_key;  // PEM; empty: certificates are not checked
+  std::string group;       // whose members may connect; empty: only this user
   uint64_t captures = 100;
 };
 
@@ -55,7 +57,11 @@ class Daemon {
              const SampleVerdict& verdict);
   static void notify(const Client& client, const nlohmann::json& alarm);
   void remove_ended();
+  // answers.cpp
+  bool has_alarm(const Watched& watched) const;
+  std::map<const Watched*, Counts> counted() const;
   std::string metrics();
+  std::string evidence();
   std::string page();
 
   DaemonOptions options_;

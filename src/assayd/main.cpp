@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   assay::assayd::DaemonOptions options{.socket = assay::monitor::socket_path(), .state = state_folder()};
   std::string listen = "127.0.0.1:9464", key;
   app.add_option("--socket", options.socket, "where applications connect; $ASSAYD_SOCKET");
+  app.add_option("--group", options.group, "whose members may connect, beside this user");
   app.add_option("--listen", listen, "address of /metrics: 127.0.0.1:9464, or unix:PATH");
   app.add_option("--state", options.state, "folder of alarms and captures");
   app.add_option("--key", key, "public key, PEM, of the certificates of applications");

@@ -12,9 +12,13 @@
 // rounded value? A right kernel's seldom do; how seldom, the budget says: with d the difference and E[d²] its expected
 // square, P(|d| >= t) <= E[d²] / t² by Chebyshev's inequality, whatever the distribution. t is 1, one ulp, where differences
 // are rare, and so large that p is kRare where rounding noise is larger than an ulp. Elements whose roundings may be
-// coherent do not count; nor do several of one row, unless the formula computes every element by itself.
+// coherent do not count; nor do several of one row, unless the formula computes every element by itself. Of an output with
+// one dim, elements that share no sum count all.
+//
+// What a kernel chooses (draws, orders of equals: judge/choices.h) is judged first, and everything else given the choice.
 #pragma once
 
+#include "judge/error_profile.h"
 #include "judge/measure.h"
 #include "monitor/sample.h"
 #include "monitor/settings.h"
@@ -36,6 +40,7 @@ struct SampleVerdict {
   uint64_t differing = 0;      // from the correct rounding, of those that count
   double mean = 0;             // how many may do so on average at most; 0: none count
   std::vector<double> shares;  // errors as parts of what rounding can explain
+  judge::ErrorProfile errors;  // beside the noise of rounding
 };
 
 class SampleJudge {
@@ -50,7 +55,8 @@ class SampleJudge {
 
  private:
   Result<void> judge_output(const contract::Bindings& bindings, const contract::TensorSpec& spec,
-                            const contract::Tensor& tensor, uint64_t seed, SampleVerdict& verdict) const;
+                            const contract::Tensor& tensor, const std::vector<int64_t>& elements,
+                            SampleVerdict& verdict) const;
 
   const contract::Contract& contract_;
   const reference::Reference& reference_;

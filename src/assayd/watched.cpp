@@ -58,6 +58,28 @@ void Counts::add(const Counts& other) {
   for (std::size_t i = 0; i < dropped.size(); ++i) dropped[i] += other.dropped[i];
 }
 
+// Until a window is full, all samples count alike; then older ones count less and less.
+void Drift::add(const judge::ErrorProfile& errors) {
+  constexpr double kWindow = 200'000;  // elements
+  if (elements_ > kWindow) {
+    elements_ /= 2;
+    for (double& count : beyond_) count /= 2;
+  }
+  elements_ += static_cast<double>(errors.elements);
+  for (std::size_t i = 0; i < beyond_.size(); ++i) beyond_[i] += static_cast<double>(errors.beyond[i]);
+}
+
+std::optional<double> Drift::value() const {
+  constexpr double kLeastElements = 20'000;
+  const auto& edges = judge::ErrorProfile::kEdges;
+  if (elements_ < kLeastElements || certified_.elements == 0 || !std::ranges::equal(certified_.edges, edges))
+    return std::nullopt;
+  double largest = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i)
+    largest = std::max(largest, beyond_[i] / elements_ - certified_.beyond[i]);
+  return largest;
+}
+
 Result<Application> read_application(std::string_view description) {
   const Json json = Json::parse(description, nullptr, false);
   try {
@@ -109,6 +131,7 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
   const std::string kernel = kernel_name(watched->contract_);
   const std::string build = watched->library_sha256_.substr(0, kDigits);
   const std::string contract_digest = certificate::sha256(application.contract.bytes).substr(0, kDigits);
+  watched->identity_ = {kernel, contract_digest, build, application.device.uuid};
   watched->labels_ =
       fmt::format("kernel=\"{}\",contract=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel),
                   contract_digest, build, label_value(application.device.uuid));
@@ -139,6 +162,7 @@ void Watched::check_certificate(const Application& application, const std::strin
     why = why_not_certified(*genuine, application.library, text_of(application.library));
   if (!why.empty()) return fail(std::move(why));
   certificate_valid = true;
+  drift.expect(genuine->profile);
 }
 
 bool Watched::is_of(const Application& application) const {

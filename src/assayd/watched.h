@@ -10,6 +10,7 @@
 #include <string>
 
 #include "assayd/sample_judge.h"
+#include "certificate/certificate.h"
 #include "contract/contract.h"
 #include "monitor/detector.h"
 #include "monitor/ring.h"
@@ -26,6 +27,24 @@ struct Application {
   std::string program;
 };
 Result<Application> read_application(std::string_view description);
+
+// Compares errors in production with those that the certificate records. A warning, no alarm: data in production may
+// differ from what was tried, and errors may be larger and right.
+class Drift {
+ public:
+  void expect(const certificate::ErrorProfile& certified) { certified_ = certified; }
+  void add(const judge::ErrorProfile& errors);
+  // The largest difference, over all edges, between the share of elements beyond it in production and when the kernel was
+  // certified; 0 where production's is smaller. None: too little was seen, or the certificate says nothing.
+  std::optional<double> value() const;
+
+ private:
+  certificate::ErrorProfile certified_;
+  double elements_ = 0;  // recent ones count most
+  std::array<double, judge::ErrorProfile::kEdges.size()> beyond_{};
+};
+// Above it, assayd warns. Sampling noise of what is compared is about a hundredth.
+inline constexpr double kMuchDrift = 0.1;
 
 inline constexpr std::array<double, 8> kShares = {0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
 
@@ -47,6 +66,11 @@ class Watched {
   monitor::Capture capture(const Application& application, const monitor::Sample& sample,
                            const std::string& why) const;
 
+  // The first digits of the digests of contract and library.
+  struct Identity {
+    std::string kernel, contract, build, gpu;
+  };
+  const Identity& identity() const { return identity_; }
   const std::string& name() const { return name_; }      // "scale-1a2b3c4d5e6f-GPU-…", for files
   const std::string& labels() const { return labels_; }  // of metrics
   const contract::Contract& contract() const { return contract_; }
@@ -63,7 +87,9 @@ class Watched {
   double share_sum = 0, lag_seconds = 0;
   std::optional<bool> certificate_valid;  // none: there is no certificate, or no key
   std::string certificate_problem, last_problem;
+  bool has_warned = false;  // of drift
   monitor::Detector detector;
+  Drift drift;
 
  private:
   Watched(contract::Contract contract, monitor::Settings settings, reference::Reference reference,
@@ -74,6 +100,7 @@ class Watched {
   reference::Reference reference_;
   SampleJudge judge_;
   Application of_;
+  Identity identity_;
   std::string name_, labels_, library_bytes_, library_sha256_, certificate_sha256_;
   uint64_t seed_ = 0;
 };

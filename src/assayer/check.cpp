@@ -16,6 +16,7 @@
 #include "assayer/locate.h"
 #include "assayer/own_time.h"
 #include "assayer/replay_built.h"
+#include "assayer/witness.h"
 #include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "lint/lint.h"
@@ -54,7 +55,10 @@ class Check {
   }
 
   CheckOutcome run() {
-    if (prepare()) explore();
+    if (prepare()) {
+      explore();
+      ask_witnesses();
+    }
     return finish();
   }
 
@@ -83,11 +87,12 @@ class Check {
       if (!note(result)) continue;
       coverage_.add(trial, "expected to fail", result);
       kernels_.add(trial, result);
-      if (!has_error(result.findings) || !failures_->is_of(trial, result, kinds)) continue;
+      if (!has_error(result.findings)) continue;
+      if (!kinds.empty() && !failures_->is_of(trial, result, kinds)) continue;
       if (failures_->settle(trial, std::move(result), kinds)) break;
     }
     std::erase_if(outcome_.report.findings, [&](const Finding& finding) {
-      return std::find(kinds.begin(), kinds.end(), finding.kind) == kinds.end();
+      return !kinds.empty() && std::find(kinds.begin(), kinds.end(), finding.kind) == kinds.end();
     });
     return finish();
   }
@@ -171,6 +176,8 @@ class Check {
     if (!interrupted() && std::find(unknown.begin(), unknown.end(), why) == unknown.end())
       unknown.push_back(why);
   }
+
+  bool is_stopped() const { return options_.stopped && options_.stopped(); }
 
   // What a trial that could not be judged means for the check. False: it told nothing.
   bool note(const TrialResult& result) {
@@ -280,16 +287,37 @@ class Check {
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
+    plan_options.load = options_.device == subject::Device::Cuda;
     plan_options.samples = subject_.python.empty();
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
     trial::Plan plan(contract_, plan_options);
+    if (plan.leaves_out_giants())
+      coverage_.miss_sample(
+          "not made for Python functions, which use whole tensors outside their kernels as well");
     try_planned(plan);
     coverage_.conclude(plan);
     if (needs_more_ = !coverage_.too_little(options_.min_coverage).empty(); needs_more_)
       timeline_.budget_needed = options_.timeline ? options_.timeline->budget_needed : budget_needed(plan);
+  }
+
+  void ask_witnesses() {
+    if (options_.sanitizers.empty() || options_.device != subject::Device::Cuda || interrupted()) return;
+    std::vector<Trial> trials = trials_to_witness(contract_);
+    for (const Finding& finding : outcome_.report.findings) {
+      auto failing = trial::from_json(contract_, Json::parse(finding.found.trial, nullptr, false));
+      if (finding.severity == Severity::Error && failing && !failing->sampled)
+        trials.insert(trials.begin(), std::move(*failing));
+    }
+    for (const std::string& tool : options_.sanitizers) {
+      say(fmt::format("compute-sanitizer {}", tool));
+      const Witnessed witnessed = witness(contract_, subject_, tool, trials, options_, kWitnessedSeconds);
+      add_witnessed(witnessed, outcome_.report.findings);
+      if (!witnessed.problem.empty())
+        coverage_.miss(fmt::format("compute-sanitizer {}: {}", tool, witnessed.problem));
+    }
   }
 
   // Seconds in which what is left of the plan, as far as a verdict needs it, could be run. A round number.
@@ -314,20 +342,38 @@ class Check {
   // Giant shapes have a share of the time before all that a pass requires.
   void postpone_sampled(trial::Plan& plan) {
     const auto step = static_cast<int64_t>(timeline_.steps().size()) - 1;
-    const bool now = options_.timeline ? options_.timeline->postponed == step
-                                       : sampled_seconds_ > kSampledShare * options_.budget;
+    const double share = options_.device == subject::Device::Cuda ? kSampledShareOnGpu : kSampledShare;
+    const bool now =
+        options_.timeline ? options_.timeline->postponed == step : sampled_seconds_ > share * options_.budget;
     if (!now || timeline_.postponed >= 0) return;
     timeline_.postponed = step;
     plan.postpone_sampled();
   }
 
+  // On a real GPU: a trial whose repetitions gave another result is made again under load. True: the check is over.
+  bool settle_shaken() {
+    auto shaken = trials_->take_shaken();
+    if (!shaken || shaken_ >= kMostShaken) return false;
+    ++shaken_;
+    shaken->condition.loaded = true;
+    trials_->set_timeout(kTrialSeconds);
+    TrialResult result = trials_->run(*shaken);
+    if (!note(result)) return false;
+    coverage_.add(*shaken, "under load", result);
+    if (!has_error(result.findings)) return false;
+    return failures_->settle(*shaken, std::move(result)) && !options_.keep_going;
+  }
+
   void try_planned(trial::Plan& plan) {
     int useless = 0;
-    while (auto planned = interrupted() ? std::nullopt : next(plan)) {
+    while (auto planned = interrupted() || is_stopped() ? std::nullopt : next(plan)) {
       say(progress_text(*planned));
       const double before = own();
       trials_->allow_long_samples(plan.needed_left().empty());
+      trials_->set_goes_on(options_.device == subject::Device::Cuda && !options_.timeline);
       TrialResult result = run_step(*planned);
+      trials_->set_goes_on(false);
+      if (settle_shaken()) return;
       if (planned->trial.sampled) sampled_seconds_ += result.seconds;
       postpone_sampled(plan);
       const double own_seconds = std::min(result.seconds, own() - before);
@@ -410,6 +456,10 @@ class Check {
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["timeline"] = timeline_.json();
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
+    if (options_.device == subject::Device::Cuda && trials_)
+      report.coverage["gpu"] = {{"busy_seconds", trials_->busy().seconds},
+                                {"seconds", spent()},
+                                {"repeated_calls", trials_->busy().repeats}};
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     if (reference_ && !reference_->budgets_rest_on().empty())
@@ -446,6 +496,7 @@ class Check {
   double sampled_seconds_ = 0;            // of trials of which a sample of the blocks was run
   std::map<std::string, int> unsampled_;  // trials by why a sample of the blocks told nothing
   double patience_ = kFirstTrialSeconds;  // seconds
+  int shaken_ = 0;                        // trials that were made again under load
   std::vector<std::string> held_up_;      // trials that took much of the time
 };
 
@@ -466,6 +517,17 @@ CheckOutcome guarded(const Contract& contract, Run run) {
 
 CheckOutcome check(const Contract& contract, const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run(); });
+}
+
+CheckOutcome check_built(const Contract& contract, const subject::Subject& subject,
+                         const CheckOptions& options) {
+  return guarded(contract, [&] { return Check(contract, options, &subject).run(); });
+}
+
+CheckOutcome investigate_built(const Contract& contract, const subject::Subject& subject, const Trial& trial,
+                               const CheckOptions& options) {
+  return guarded(contract,
+                 [&] { return Check(contract, options, &subject).run_until(std::span(&trial, 1), {}); });
 }
 
 CheckOutcome replay(const Contract& contract, const Trial& trial, Kind kind, const CheckOptions& options) {

@@ -68,6 +68,22 @@ void Coverage::add(const Trial& trial, std::string_view stage, const TrialResult
   undecided_ += result.undecided;
   margins_.bound = std::max(margins_.bound, result.margins.bound);
   margins_.energy = std::max(margins_.energy, result.margins.energy);
+  for (const auto& [name, family] : trial.families)
+    errors_[std::string(trial::to_string(family))].add(result.errors);
+}
+
+// How large errors were on the inputs for which they were largest. Families of few elements say nothing.
+Json Coverage::errors() const {
+  constexpr int64_t kLeastElements = 1000;
+  using judge::ErrorProfile;
+  std::vector<double> beyond(ErrorProfile::kEdges.size());
+  int64_t elements = 0;
+  for (const auto& [family, errors] : errors_) {
+    if (errors.elements < kLeastElements) continue;
+    elements += errors.elements;
+    for (std::size_t i = 0; i < beyond.size(); ++i) beyond[i] = std::max(beyond[i], errors.share(i));
+  }
+  return {{"elements", elements}, {"edges", ErrorProfile::kEdges}, {"beyond", beyond}};
 }
 
 void Coverage::miss_sample(const std::string& why) {
@@ -142,6 +158,7 @@ Json Coverage::json() const {
   json["not_covered"] = missed_;
   if (margins_.bound > 0 || margins_.energy > 0)
     json["gates"] = {{"bound", margins_.bound}, {"energy", margins_.energy}};
+  if (!errors_.empty()) json["errors"] = errors();
   json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
   contract::Shape whole;
   for (const contract::Dim& dim : contract_.dims) whole[dim.name] = dim.highest();

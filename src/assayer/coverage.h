@@ -30,10 +30,13 @@ class Coverage {
   Json json() const;
 
  private:
+  Json errors() const;
+
   const contract::Contract& contract_;
   int trials_ = 0;
   int64_t judged_ = 0, elements_ = 0, undecided_ = 0;
   judge::Margins margins_;
+  std::map<std::string, judge::ErrorProfile> errors_;  // by input family
   std::map<std::string, int> stages_;
   std::set<std::string> shapes_, families_, wider_;
   std::map<std::string, std::pair<int64_t, int64_t>> dims_;

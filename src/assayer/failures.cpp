@@ -92,7 +92,8 @@ bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> onl
   const bool is_smallest = result.is_smallest;
   const bool confirmed = parts_.trials.confirm(trial, result);
   keep(result.findings, only);
-  if (confirmed) result = parts_.trials.find_cause(trial, std::move(result));
+  const bool brief = parts_.options.verdict_only;
+  if (confirmed && !brief) result = parts_.trials.find_cause(trial, std::move(result));
   const bool cut = parts_.trials.out_of_time();
   parts_.timeline.settled.back().runs = cut ? parts_.trials.runs() - before : Timeline::kAll;
   parts_.trials.set_most_runs(std::nullopt);
@@ -112,7 +113,7 @@ bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> onl
     return false;
   }
   if (cut && result.findings.front().kind == kind) result.findings.front().attribution.out_of_time = true;
-  report_findings(trial, result, !is_smallest, seen);
+  report_findings(trial, result, !is_smallest && !brief, seen);
   return true;
 }
 
@@ -246,7 +247,8 @@ void Failures::report_findings(const Trial& trial, const TrialResult& result, bo
     if (i == 0 || parts_.options.keep_going) {
       if (shrinking) small = smallest(trial, kept[i]);
       begin_stage(kCauseSeconds);
-      kept[i].attribution.surroundings = parts_.trials.needed_surroundings(small);
+      if (!parts_.options.verdict_only)
+        kept[i].attribution.surroundings = parts_.trials.needed_surroundings(small);
       end_stage();
     }
     causes_.add(kept[i], seen);
@@ -262,7 +264,7 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
   // What the smallest case only shows a part of is followed where it was found.
   const Trial& followed = finding.found.smallest_shows.empty() ? small : trial;
   std::shared_ptr<const Profile> profile;
-  if (is_numeric(finding.kind) && !trial.sampled)
+  if (is_numeric(finding.kind) && !trial.sampled && !parts_.options.verdict_only)
     profile = profile_of(finding, parts_.contract, parts_.subject, trial, followed, parts_.options,
                          parts_.options.timeline ? Deadline() : Deadline(kProfileSeconds));
   if (profile) profile = with_shown_paths(*profile);
@@ -282,6 +284,7 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
   finding.found.found_with = trial::to_string(trial);
   finding.found.smallest = trial::to_string(small);
   finding.found.trial = trial::to_json(small).dump();
+  if (parts_.options.device == subject::Device::Cuda) finding.found.devices = {"cuda"};
   const std::string record = save_trial(parts_.contract, parts_.options, finding, small, report_.files);
   if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
   report_.findings.push_back(std::move(finding));

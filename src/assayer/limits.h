@@ -34,6 +34,8 @@ inline constexpr uint64_t kEnoughBlocks = 32;
 // Share of the budget that such trials may take before all that a pass requires has been tried. Chosen: two seconds of
 // the default budget, in which they are through for an element-wise kernel.
 inline constexpr double kSampledShare = 0.1;
+// The same on a real GPU, which runs all blocks: it is good at that, and slower at small trials.
+inline constexpr double kSampledShareOnGpu = 0.35;
 // Samples that told nothing for the same reason before the others are left out.
 inline constexpr int kMostUnsampled = 2;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.
@@ -53,6 +55,14 @@ inline constexpr double kBudgetMargin = 1.3;
 // Trials in a row of a plan that could not be run before a check gives up; those that the virtual GPU does
 // not support count for much more.
 inline constexpr int kMostUseless = 200, kMostUnsupported = 2;
+
+// Seconds in which a failure that one device showed is looked for on the other. Chosen: a few calls and their cause.
+inline constexpr double kOtherDeviceSeconds = 5;
+// Seconds of a call that compute-sanitizer observes, which makes it a hundred times slower. Chosen.
+inline constexpr double kWitnessedSeconds = 20;
+// On a real GPU: trials that were made again under load because repeating them gave another result. Chosen: of a kernel
+// whose results may differ, every trial is one, and a few tell.
+inline constexpr int kMostShaken = 3;
 
 // ---- What follows a failure has its own seconds, so that a check ends soon after its budget is spent ----
 

@@ -3,19 +3,24 @@
 //
 // Of outputs, three things can be said without having run all blocks:
 //
-//   too little   no block wrote more than w elements, and as many of those as there are blocks are less than all
+//   too little   what the blocks wrote that were run, and w elements for each of the others, are less than all: blocks
+//                that should have written did not, or the grid is too small
 //   twice        blocks wrote elements that others wrote as well, so many that the rest cannot be written any more
 //   missing      all blocks were run after all, and an element was not written
+//   a gap        a twelfth of the output has not one element that was written, by blocks and iterations from all over
+//                the grid; confirmed by other random ones until chance is no explanation
 //
 // The first two rest on w, the most that a block wrote of those that were run: both ends of the grid, its corners,
 // where 32 bits end, and random ones. Fewer than kEnoughBlocks say nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "assayer/limits.h"
 #include "assayer/seen.h"
 #include "assayer/trial_runner.h"
+#include "base/random.h"
 #include "base/symbol.h"
 #include "trial/made_inputs.h"
 
@@ -77,12 +82,13 @@ std::optional<Missing> missing_of(const TensorSpec& output, int64_t elements, co
   bool whole = true;
   int writers = 0;
   for (const SampledLaunch& launch : report.launches) {
-    whole &= launch.run == launch.blocks;
+    whole &= launch.run == launch.blocks && launch.left_out == 0;
     if (launch.run < std::min(launch.blocks, kEnoughBlocks)) return std::nullopt;
     for (const SampledWrites& writes : launch.writes) {
       if (writes.buffer != output.name) continue;
       ++writers;
-      reach += static_cast<double>(launch.blocks) * static_cast<double>(writes.most);
+      reach += static_cast<double>(launch.blocks - launch.run) * static_cast<double>(writes.most) +
+               static_cast<double>(writes.whole);
       twice += static_cast<double>(writes.sum - writes.distinct);
     }
   }
@@ -101,6 +107,45 @@ std::optional<Missing> missing_of(const TensorSpec& output, int64_t elements, co
   return element < elements ? std::optional(Missing{count, element, false}) : std::nullopt;
 }
 
+// ---- Gaps
+
+constexpr int64_t kGapShare = 12;   // parts of an output of which one without a written element is a gap
+constexpr int kMostGapSamples = 8;  // that are made to confirm one,
+constexpr double kGapSeconds = 1;   // each with so much time for its blocks, so that all of them are run
+// Random places that must have missed a gap: (11/12)^190 is less than one in ten million.
+constexpr double kEnoughPlaces = 190;
+// Blocks of a sample that are chosen for where they are; the others are random.
+constexpr double kChosenBlocks = 40;
+
+double random_places(const SampleReport& report) {
+  double least = HUGE_VAL;
+  for (const SampledLaunch& launch : report.launches) {
+    least = std::min(least, std::max(0.0, static_cast<double>(launch.run) - kChosenBlocks));
+  }
+  return report.launches.empty() ? 0 : least;
+}
+
+void merge(std::vector<ElementRange>& all, const std::vector<ElementRange>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  std::sort(all.begin(), all.end(),
+            [](const ElementRange& a, const ElementRange& b) { return a.first < b.first; });
+}
+
+// The longest stretch of which nothing is written; `written` is in order.
+ElementRange longest_gap(const std::vector<ElementRange>& written, int64_t elements) {
+  ElementRange longest{0, 0};
+  int64_t next = 0;
+  const auto end_at = [&](int64_t first) {
+    if (first - next > longest.count) longest = {next, first - next};
+  };
+  for (const ElementRange& range : written) {
+    end_at(range.first);
+    next = std::max(next, range.first + range.count);
+  }
+  end_at(elements);
+  return longest;
+}
+
 std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64_t most) {
   int64_t all = 0;
   for (const ElementRange& range : written) all += range.count;
@@ -114,7 +159,50 @@ std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64
   return elements;
 }
 
+// A loop of which iterations were left out: there is none in which it ends.
+Finding endless(const SampledLaunch& launch, const std::string& entry) {
+  evidence::Process process{.entry = entry, .kernel = launch.kernel};
+  process.limit =
+      launch.endless->wraps
+          ? "a count of 32 bits wraps before this loop reaches its end, so that it goes on for ever"
+          : "what this loop counts does not grow towards its end";
+  Finding finding{.kind = Kind::Timeout};
+  if (launch.endless->line > 0) {
+    finding.where = {shown(launch.endless->file), launch.endless->line};
+    process.standing.push_back(finding.where);
+  }
+  finding.evidence = std::move(process);
+  return finding;
+}
+
 }  // namespace
+
+// A stretch of an output that no sample reaches; count 0: there is none, or chance may be why.
+ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& report,
+                                        const std::string& name, std::vector<ElementRange> written,
+                                        int64_t elements) {
+  const auto is_wide = [&](const ElementRange& gap) { return gap.count > elements / kGapShare; };
+  ElementRange gap = longest_gap(written, elements);
+  double places = random_places(report);
+  if (is_wide(gap)) runner_.set_sample_seconds(kGapSeconds);
+  for (int i = 0; is_wide(gap) && places < kEnoughPlaces; ++i) {
+    if (i == kMostGapSamples) return {};
+    Trial other = trial;
+    other.seed = mix(trial.seed, static_cast<uint64_t>(i) + 1);
+    auto inputs = trial::MadeInputs::make(contract_, other);
+    if (!inputs) return {};
+    const Observation seen = runner_.run(other, inputs->bindings());
+    if (seen.outcome != CallOutcome::Ended || !seen.sample || !seen.sample->ended.empty() ||
+        seen.calls.empty())
+      return {};
+    const auto more = seen.calls.front().written.find(name);
+    if (more == seen.calls.front().written.end()) return {};
+    merge(written, more->second);
+    places += random_places(*seen.sample);
+    gap = longest_gap(written, elements);
+  }
+  return is_wide(gap) ? gap : ElementRange{};
+}
 
 // An output of which elements are missing, where the formula says what they should be.
 void TrialRunner::judge_coverage(const Trial& trial, const SampleReport& report, const subject::Call& call,
@@ -126,7 +214,11 @@ void TrialRunner::judge_coverage(const Trial& trial, const SampleReport& report,
     if (std::find(report.reduced.begin(), report.reduced.end(), spec->name) != report.reduced.end()) continue;
     int64_t count = 1;
     for (const int64_t extent : *extents) count *= extent;
-    const auto missing = missing_of(*spec, count, report, written->second);
+    auto missing = missing_of(*spec, count, report, written->second);
+    if (!missing && !report.all_run)
+      if (const ElementRange gap = confirmed_gap(trial, report, spec->name, written->second, count);
+          gap.count > 0)
+        missing = Missing{gap.count, gap.first + gap.count / 2, false};
     if (!missing) continue;
     if (reference_.is_formula()) {
       reference::BudgetOptions budget{.threads = 1};
@@ -212,6 +304,8 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
       return unsampled("there is not enough device memory");
     case CallOutcome::Unavailable:
       break;
+    case CallOutcome::NoDeviceMemory:
+      return unsampled("there is not enough device memory");
     default:  // time and memory on the host, which nobody promised
       return unsampled(observation.error);
   }
@@ -223,6 +317,12 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   if (!report || observation.calls.empty() || result.state != TrialState::Judged ||
       has_error(result.findings))
     return false;
+  for (const SampledLaunch& launch : report->launches) {
+    if (launch.endless) {
+      result.findings.push_back(endless(launch, subject_.symbol));
+      return false;
+    }
+  }
   for (const SampledLaunch& launch : report->launches) {
     result.sampled.blocks += launch.blocks;
     result.sampled.run += launch.run;

@@ -29,6 +29,8 @@ using trial::Trial;
 
 namespace {
 
+constexpr std::size_t kMostSeedsInPairs = 4;  // beside the first; time
+constexpr std::size_t kShownBytes = 16;       // protocol::LoadDifference
 constexpr const char* kNoTime = "there was no time left for it";
 
 subject::RunnerOptions runner_options(const CheckOptions& options) {
@@ -59,6 +61,13 @@ Finding device_failure(const Observation& observation) {
           .kind = row.kind,
           .evidence = evidence::Access{.detail = fmt::format("the GPU stopped the kernel at {}", row.what)}};
   return launch_failure({.status = observation.error_code, .detail = observation.error});
+}
+
+// A GPU of another kind than the contract's, or a driver that is too old for the compiler: no fault of the kernel's.
+bool is_other_gpu(int status) {
+  constexpr int kNoImage = 209,
+                kPtxTooNew = 222;  // cudaErrorNoKernelImageForDevice, cudaErrorUnsupportedPtxVersion
+  return status == kNoImage || status == kPtxTooNew;
 }
 
 // A function that raised has crashed; what it returned wrongly is a wrong result.
@@ -95,7 +104,21 @@ TrialRunner::TrialRunner(const contract::Contract& contract, const reference::Re
       runner_(contract, subject, runner_options(options)),
       work_(contract) {}
 
+bool TrialRunner::is_for_another_gpu(const Observation& observation) const {
+  if (options_.device != subject::Device::Cuda) return false;
+  return is_other_gpu(observation.error_code) ||
+         std::any_of(observation.calls.begin(), observation.calls.end(),
+                     [](const subject::Call& call) { return is_other_gpu(call.returned); });
+}
+
 void TrialRunner::read_outcome(const Trial& trial, const Observation& observation, TrialResult& result) {
+  if (is_for_another_gpu(observation)) {
+    result.state = TrialState::Unavailable;
+    result.problem =
+        fmt::format("this GPU or its driver cannot run code for {}; `assay doctor --for {}` says more",
+                    contract_.kernel.arch, contract_.path);
+    return;
+  }
   switch (observation.outcome) {
     case CallOutcome::Ended:
       break;
@@ -124,6 +147,12 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
       result.unended = unended(observation, subject_.symbol);
       return;
     }
+    case CallOutcome::NoDeviceMemory: {
+      const auto size = trial::size_of(contract_, trial.shape);
+      result.state = size && size->bytes <= kSmallBytes ? TrialState::Unavailable : TrialState::Skipped;
+      result.problem = observation.error;
+      return;
+    }
     case CallOutcome::TooLarge:
       if (const auto size = trial::size_of(contract_, trial.shape); size && size->bytes <= kSmallBytes) {
         result.findings.push_back(crash("the call was stopped: " + observation.error));
@@ -144,6 +173,39 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
     for (const std::string& name : call.changed_inputs)
       result.findings.push_back({.kind = Kind::ClobberedInput, .evidence = evidence::Access{.input = name}});
   }
+}
+
+// Repeated calls must give the same bits only where the contract says so; what they give is judged as ever. Nobody
+// promised that a call can be captured into a graph: what is wrong there is a warning.
+void TrialRunner::judge_load(const Trial& trial, const Observation& observation, TrialResult& result) const {
+  if (!observation.load) return;
+  const auto add = [&](const protocol::LoadDifference& found, Severity severity, const char* relation) {
+    const contract::TensorSpec* spec = contract_.tensor(found.buffer);
+    if (!spec) return;
+    const int64_t item = contract::info(spec->dtype).bytes, element = found.offset / item;
+    evidence::Numeric numeric{.output = found.buffer};
+    const auto extents = spec->extents(trial.shape);
+    evidence::Difference difference{
+        .relation = relation, .change = found.how, .count = (found.bytes + item - 1) / item};
+    const bool plain = spec->strides.empty() && contract::info(spec->dtype).bits >= 8;
+    if (extents && plain) difference.index = contract::index_of(*extents, element);
+    const auto text = [&](const std::vector<uint8_t>& bytes) {
+      const auto at = static_cast<std::size_t>(element * item % static_cast<int64_t>(kShownBytes));
+      contract::Tensor one = contract::Tensor::zeros(spec->dtype, {1});
+      if (!plain || at + one.bytes.size() > bytes.size()) return std::string("one value");
+      std::memcpy(one.bytes.data(), bytes.data() + at, one.bytes.size());
+      return judge::element_text(one, 0);
+    };
+    difference.first = text(found.before);
+    difference.second = text(found.after);
+    numeric.difference = std::move(difference);
+    result.findings.push_back(
+        {.kind = Kind::Nondeterministic, .severity = severity, .evidence = std::move(numeric)});
+  };
+  if (observation.load->difference && contract_.require.deterministic)
+    add(*observation.load->difference, Severity::Error, "load");
+  if (observation.load->graph_difference)
+    add(*observation.load->graph_difference, Severity::Warning, "graph");
 }
 
 void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& bindings, TrialResult& result,
@@ -167,6 +229,7 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
     result.judged += judgement->judged;
     result.elements += judgement->elements;
     result.undecided += judgement->undecided;
+    result.errors.add(judgement->errors);
     result.margins.bound = std::max(result.margins.bound, judgement->margins.bound);
     result.margins.energy = std::max(result.margins.energy, judgement->margins.energy);
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
@@ -281,6 +344,11 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.findings = std::move(seen.findings);
   result.warnings = std::move(seen.host_warnings);
   read_outcome(trial, observation, result);
+  judge_load(trial, observation, result);
+  busy_.seconds += observation.busy_seconds;
+  busy_.repeats += observation.repeats + (observation.load ? observation.load->repeats : 0);
+  if (observation.repeats_fail) shaken_ = repeated_;
+  repeated_ = trial;
   result.calls = std::move(observation.calls);
   result.call_seconds = observation.seconds;
   learn_code(observation.code);
@@ -361,7 +429,10 @@ bool TrialRunner::is_of_earlier_calls(const Trial& trial, const Bindings& first,
 void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
   const auto bindings = trial::make_inputs(contract_, trial, options_.generator);
   if (!bindings || result.calls.empty()) return;
-  for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
+  const std::vector<judge::Companion> companions =
+      judge::companions(contract_, reference_, *bindings, trial.seed);
+  std::vector<std::pair<const judge::Companion*, judge::Outputs>> reseeded;
+  for (const judge::Companion& companion : companions) {
     Trial other = trial;
     other.shape = companion.bindings.shape;
     for (const auto& [name, value] : companion.bindings.scalars) other.scalars[name] = value;
@@ -381,9 +452,19 @@ void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
       return;
     }
     if (second.calls.empty()) continue;
+    // A GPU adds in another order each time: bits that differ between two right calls are no sign of anything there.
+    const bool by_chance = options_.device == subject::Device::Cuda && !contract_.require.deterministic;
     for (Finding& finding : judge::compare(contract_, reference_, *bindings, companion,
                                            result.calls[0].outputs, second.calls[0].outputs))
-      result.findings.push_back(std::move(finding));
+      if (!by_chance || finding.severity == Severity::Error) result.findings.push_back(std::move(finding));
+    if (has_error(result.findings)) return;
+    // The few seeds of a list are all compared with each other: two may be alike, and the first not like either.
+    if (companion.relation != judge::Relation::Reseeded || companions.size() > kMostSeedsInPairs) continue;
+    for (const auto& [earlier, outputs] : reseeded)
+      for (Finding& finding : judge::compare(contract_, reference_, earlier->bindings, companion, outputs,
+                                             second.calls[0].outputs))
+        result.findings.push_back(std::move(finding));
+    reseeded.emplace_back(&companion, second.calls[0].outputs);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "assayer/assayer.h"
 #include "assayer/locate.h"
@@ -42,6 +43,7 @@ struct TrialResult {
   std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
   int64_t judged = 0, elements = 0, undecided = 0;
   judge::Margins margins;  // of all outputs, if the options ask for them
+  judge::ErrorProfile errors;
   SampledResult sampled;
   double seconds = 0;                     // of the whole trial
   double call_seconds = 0;                // of the call alone
@@ -92,6 +94,19 @@ class TrialRunner {
   void set_hints(std::vector<Kind> kinds) { hints_ = std::move(kinds); }
 
   bool files_guarded() const { return runner_.files_guarded(); }
+  // ---- a real GPU
+  // Whether a call is repeated under load while what came of it is judged.
+  void set_goes_on(bool goes_on) {
+    goes_on_ = goes_on;
+    runner_.set_goes_on(goes_on);
+  }
+  // A trial whose call gave another result when it was repeated so, or failed: to be made again under load. Once.
+  std::optional<trial::Trial> take_shaken() { return std::exchange(shaken_, std::nullopt); }
+  struct Busy {
+    double seconds = 0;   // in which the GPU had work to do
+    int64_t repeats = 0;  // of calls, beside those of trials
+  };
+  const Busy& busy() const { return busy_; }
   // Elements of each output that are judged; larger ones by a sample.
   void set_sample(int64_t elements) { sample_ = elements; }
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
@@ -119,12 +134,18 @@ class TrialRunner {
                TrialResult& result);
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    TrialResult& result, bool diagnose);
+  void judge_load(const trial::Trial& trial, const subject::Observation& observation,
+                  TrialResult& result) const;
+  bool is_for_another_gpu(const subject::Observation& observation) const;
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, TrialResult& result);
   // sampled_trial.cpp
   void run_sampled(const trial::Trial& trial, TrialResult& result);
   bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
   void judge_written(const protocol::SampleReport& report, const subject::Call& call,
                      trial::MadeInputs& inputs, TrialResult& result);
+  subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
+                                      const std::string& name, std::vector<subject::ElementRange> written,
+                                      int64_t elements);
   void judge_coverage(const trial::Trial& trial, const protocol::SampleReport& report,
                       const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
@@ -164,6 +185,9 @@ class TrialRunner {
   subject::Runner runner_;
   trial::Work work_;
   double timeout_ = 30;
+  bool goes_on_ = false;
+  std::optional<trial::Trial> repeated_, shaken_;  // the last that was repeated; that came out otherwise
+  Busy busy_;
   struct Stage {
     double seconds = 0;  // that it may take
     OwnTime taken{};

@@ -18,7 +18,7 @@ enum class ScheduleKind : uint8_t {
   LanesInTurn,  // they leave, and then take turns at every such place
   LastFirst,    // the last block and the last warp first, each as far as it gets
   Starved,      // one block and one warp of each block hardly get on
-  Interleaved,  // warps and blocks change places at every atomic and volatile access
+  Interleaved,  // warps and blocks change places at every atomic and volatile access, or at every access (below)
 };
 
 inline constexpr uint64_t kScheduleKinds = 8;  // remainders
@@ -44,6 +44,12 @@ constexpr ScheduleKind schedule_kind(uint64_t schedule) {
 constexpr bool lanes_drift(uint64_t schedule) {
   const ScheduleKind kind = schedule_kind(schedule);
   return kind == ScheduleKind::LanesAhead || kind == ScheduleKind::LanesInTurn;
+}
+
+// Of the interleaved ones, every second: warps change places before plain accesses too, so that one meets what another
+// has half done in a critical section.
+constexpr bool interleaves_everywhere(uint64_t schedule) {
+  return schedule_kind(schedule) == ScheduleKind::Interleaved && schedule / kScheduleKinds % 2 == 1;
 }
 
 // Whether it goes to an extreme that chance rarely brings about: worth naming in a report.

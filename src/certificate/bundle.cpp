@@ -30,10 +30,12 @@ Bundle make_bundle(std::string type, std::string payload, const Key& key) {
   return {key.fingerprint(), std::move(type), std::move(payload), std::move(signature)};
 }
 
-std::string encode(const Bundle& bundle) {
+std::string encode(const Bundle& bundle, BundleForm form) {
   Json json;
   json["mediaType"] = kMediaType;
-  json["verificationMaterial"]["publicKey"]["hint"] = bundle.hint;
+  Json& material = json["verificationMaterial"];
+  material["publicKey"]["hint"] = bundle.hint;
+  if (form == BundleForm::WithLogEntries) material["tlogEntries"] = Json::array();
   Json& envelope = json["dsseEnvelope"];
   envelope["payload"] = to_base64(bundle.payload);
   envelope["payloadType"] = bundle.type;
@@ -55,7 +57,7 @@ Result<Bundle> decode_bundle(std::string_view text) {
     return Error{"this certificate is damaged: its payload or its signature cannot be read"};
   Bundle bundle{string_at(json, "/verificationMaterial/publicKey/hint"),
                 string_at(json, "/dsseEnvelope/payloadType"), *payload, *signature};
-  if (encode(bundle) != text)
+  if (encode(bundle) != text && encode(bundle, BundleForm::First) != text)
     return Error{"this certificate was changed: it is not in the form in which certificates are written"};
   return bundle;
 }

@@ -23,7 +23,9 @@ struct Bundle {
 };
 
 Bundle make_bundle(std::string type, std::string payload, const Key& key);
-std::string encode(const Bundle& bundle);
+// The first certificates lacked the empty list of log entries, which Sigstore's own libraries want to see.
+enum class BundleForm : uint8_t { WithLogEntries, First };
+std::string encode(const Bundle& bundle, BundleForm form = BundleForm::WithLogEntries);
 // Refuses what encode() would not have written.
 Result<Bundle> decode_bundle(std::string_view text);
 // Whether this key signed the bundle.

@@ -86,6 +86,16 @@ struct TrainingResult {
   bool operator==(const TrainingResult&) const = default;
 };
 
+// How large errors were beside the noise of rounding, sigma, on those inputs for which they were largest.
+struct ErrorProfile {
+  std::vector<double> edges;   // of |error| / sigma
+  std::vector<double> beyond;  // the share of elements beyond each
+  uint64_t elements = 0;       // 0: nothing is known
+  bool operator==(const ErrorProfile&) const = default;
+};
+// Of several checks: the larger of each.
+ErrorProfile common(const ErrorProfile& a, const ErrorProfile& b);
+
 struct Certificate {
   std::vector<CertifiedFile> files;
   std::string verdict = "pass";
@@ -96,6 +106,7 @@ struct Certificate {
   Coverage coverage;
   std::vector<ProofResult> proofs;
   std::vector<TrainingResult> training;
+  ErrorProfile profile;
   std::vector<std::string> warnings;  // kinds of findings that did not make the check fail
   uint64_t seed = 0;
   std::string created;  // "2026-11-16T14:10:00Z"

@@ -40,6 +40,15 @@ Coverage common(const Coverage& a, const Coverage& b) {
   return both;
 }
 
+ErrorProfile common(const ErrorProfile& a, const ErrorProfile& b) {
+  if (b.elements == 0 || (a.elements > 0 && a.edges != b.edges)) return a;
+  if (a.elements == 0) return b;
+  ErrorProfile both = a;
+  both.elements += b.elements;
+  for (std::size_t i = 0; i < both.beyond.size(); ++i) both.beyond[i] = std::max(a.beyond[i], b.beyond[i]);
+  return both;
+}
+
 std::string why_not_certified(const Certificate& certificate, std::string_view name, std::string_view bytes) {
   const std::string digest = sha256(bytes);
   std::vector<std::string> names;

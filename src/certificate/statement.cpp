@@ -128,6 +128,10 @@ void fields(Self& value, auto visit) {
   visit("tokens", value.tokens), visit("optimizer", value.optimizer), visit("loss_gap", value.loss_gap),
       visit("noise", value.noise);
 }
+template <Is<ErrorProfile> Self>
+void fields(Self& value, auto visit) {
+  visit("z_edges", value.edges), visit("z_beyond", value.beyond), visit("elements", value.elements);
+}
 template <Is<CertifiedContract> Self>
 void fields(Self& value, auto visit) {
   visit("name", value.name), visit("sha256", value.sha256), visit("files", value.files);
@@ -136,8 +140,8 @@ template <Is<Certificate> Self>
 void fields(Self& value, auto visit) {
   visit("verdict", value.verdict), visit("contract", value.contract), visit("assay", value.assay),
       visit("toolchain", value.toolchain), visit("devices", value.devices), visit("coverage", value.coverage),
-      visit("proofs", value.proofs), visit("training", value.training), visit("warnings", value.warnings),
-      visit("seed", value.seed), visit("timeCreated", value.created);
+      visit("proofs", value.proofs), visit("training", value.training), visit("profile", value.profile),
+      visit("warnings", value.warnings), visit("seed", value.seed), visit("timeCreated", value.created);
 }
 
 template <class T>
@@ -153,6 +157,8 @@ Problem read(const Json& json, T& value) {
     if (first) return;
     const auto found = json.find(name);
     if (found == json.end()) {
+      // The first certificates had none.
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(field)>, ErrorProfile>) return;
       first = fmt::format("lacks `{}`", name);
     } else if (const Problem problem = read(*found, field)) {
       first = fmt::format("`{}` {}", name, *problem);
@@ -195,6 +201,8 @@ Result<Certificate> from_statement(std::string_view text) {
     return Error{fmt::format("the statement is incomplete: `subject` {}", *problem)};
   if (const Problem problem = read(json.value("predicate", Json()), certificate))
     return Error{fmt::format("the statement is incomplete: the predicate {}", *problem)};
+  if (certificate.profile.edges.size() != certificate.profile.beyond.size())
+    return Error{"the statement is incomplete: `profile` has other edges than shares"};
   return certificate;
 }
 

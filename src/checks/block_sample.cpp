@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/symbol.h"
 #include "vgpu/grid.h"
+#include "vgpu/program.h"
 
 namespace assay::checks {
 
@@ -23,6 +24,22 @@ using Axes = std::array<uint64_t, 3>;
 
 uint64_t linear(const Axes& extents, const Axes& at) {
   return at[0] + extents[0] * (at[1] + extents[1] * at[2]);
+}
+
+template <class Memory>
+uint64_t bytes_of(const std::vector<std::pair<const Memory*, uint64_t>>& list, const Memory* memory) {
+  for (const auto& [known, bytes] : list)
+    if (known == memory) return bytes;
+  return 0;
+}
+template <class Memory>
+void add_bytes(std::vector<std::pair<const Memory*, uint64_t>>& list, const Memory* memory, uint64_t bytes) {
+  for (auto& [known, sum] : list) {
+    if (known != memory) continue;
+    sum += bytes;
+    return;
+  }
+  list.emplace_back(memory, bytes);
 }
 
 // The cluster at position `place` where axis order[0] changes fastest.
@@ -78,7 +95,7 @@ std::vector<uint64_t> chosen_clusters(vgpu::Dim3 clusters, const protocol::Sampl
 
 // ---- What a block writes
 
-void BlockSample::Writes::add(vgpu::Address low, vgpu::Address high) {
+void BlockSample::Ranges::add(vgpu::Address low, vgpu::Address high) {
   if (!ranges.empty() && ranges.back().high == low) {
     ranges.back().high = high;
     return;
@@ -89,7 +106,7 @@ void BlockSample::Writes::add(vgpu::Address low, vgpu::Address high) {
   merge_at = std::max<std::size_t>(4096, 2 * ranges.size());
 }
 
-void BlockSample::Writes::merge() {
+void BlockSample::Ranges::merge() {
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
   std::size_t kept = 0;
   for (const Range& range : ranges) {
@@ -99,6 +116,12 @@ void BlockSample::Writes::merge() {
       ranges[kept++] = range;
   }
   ranges.resize(kept);
+}
+
+bool BlockSample::Ranges::holds(const Range& range) const {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), range.low,
+                                      [](vgpu::Address low, const Range& r) { return low < r.low; });
+  return after != ranges.begin() && range.high <= std::prev(after)->high;
 }
 
 // ---- Begin and end
@@ -126,7 +149,7 @@ protocol::SampleReport BlockSample::end() {
     for (protocol::SampledWrites& writes : report.launches[i].writes) {
       const auto memory = std::find_if(known_.begin(), known_.begin() + known_count_,
                                        [&](const Known& k) { return k.label == writes.buffer; });
-      Writes all;
+      Ranges all;
       for (const Written& one : written_)
         if (one.launch == i && one.range.low >= memory->low && one.range.high <= memory->high)
           all.ranges.push_back(one.range);
@@ -143,7 +166,7 @@ std::vector<std::pair<uint64_t, uint64_t>> BlockSample::written(vgpu::Address ba
   const std::lock_guard lock(mutex_);
   const auto allocation = memory_.find(base);
   if (!allocation) return {};
-  Writes all;
+  Ranges all;
   for (const Written& one : written_)
     if (one.range.low >= base && one.range.high <= allocation->end()) all.ranges.push_back(one.range);
   all.merge();
@@ -175,6 +198,8 @@ void BlockSample::starts(vgpu::LaunchConfig& config) {
     end_sample(fmt::format("all {} blocks of a cooperative launch are needed", blocks));
   config.sampled = true;
   config.seconds = request.seconds;
+  config.iterations = request.shares;
+  config.iteration_seed = request.seed;
   config.only.clear();
   if (ended_) return;
   request.seed = mix(request.seed, blocks);
@@ -215,7 +240,7 @@ void BlockSample::on_launch_end(const vgpu::LaunchInfo& info) {
   if (!on_) return;
   const std::lock_guard lock(mutex_);
   const Launch* launch = launch_of(info.id);
-  if (!launch || launch->report.run < launch->report.blocks) return;
+  if (!launch || launch->report.run < launch->report.blocks || launch->report.left_out > 0) return;
   for (std::size_t i = 0; i < known_count_; ++i) {
     uint64_t writer = info.id;
     known_[i].partly_written.compare_exchange_strong(writer, 0);
@@ -230,18 +255,18 @@ void BlockSample::on_block(const vgpu::Block& block) {
 void BlockSample::on_block_end(const vgpu::Block& block) {
   const std::unique_ptr<Writes> writes = states_.take(block);
   if (!writes || !on_) return;
+  for (auto& [index, loops] : writes->warps)
+    for (auto& [loop, iteration] : loops) end_iteration(*writes, iteration);
+  if (ended_) return;
   writes->merge();
-  std::vector<std::pair<Known*, uint64_t>> bytes;
-  for (const Range& range : writes->ranges) {
-    Known* memory = known(range.low);
-    if (!memory) continue;
-    if (bytes.empty() || bytes.back().first != memory) bytes.emplace_back(memory, 0);
-    bytes.back().second += range.high - range.low;
-  }
+  std::vector<std::pair<const Known*, uint64_t>> bytes;
+  for (const Range& range : writes->ranges)
+    if (const Known* memory = known(range.low)) add_bytes(bytes, memory, range.high - range.low);
   const std::lock_guard lock(mutex_);
   Launch* launch = launch_of(block.grid->info.id);
   if (!launch) return;
   ++launch->report.run;
+  launch->report.left_out += writes->iterations;
   if (written_.size() + writes->ranges.size() > kMostWritten) {
     if (why_.empty()) why_ = "its blocks write more pieces of memory than can be kept";
     ended_ = true;
@@ -254,13 +279,15 @@ void BlockSample::on_block_end(const vgpu::Block& block) {
     auto found = std::find_if(all.begin(), all.end(),
                               [&](const protocol::SampledWrites& w) { return w.buffer == memory->label; });
     if (found == all.end()) {
-      all.push_back({.buffer = memory->label, .least = count});
+      all.push_back({.buffer = memory->label, .least = ~uint64_t{0}});
       found = std::prev(all.end());
     }
+    const uint64_t whole = count + bytes_of(writes->left_out, memory);
     ++found->writers;
-    found->least = std::min(found->least, count);
-    found->most = std::max(found->most, count);
+    found->least = std::min(found->least, whole);
+    found->most = std::max(found->most, whole);
     found->sum += count;
+    found->whole += whole;
   }
 }
 
@@ -315,6 +342,7 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
   if (!on_ || ended_) return;
   Writes* writes = &states_[*warp.block];
   const bool is_run = access.shape == vgpu::Shape::Unit;
+  const uint64_t bytes = is_run ? uint64_t{access.bytes} * vgpu::kWarpSize : access.bytes;
   for (uint32_t lane = 0; lane < vgpu::kWarpSize; ++lane) {
     if (!(access.lanes >> lane & 1)) continue;
     const vgpu::Address address = access.addresses[lane];
@@ -323,6 +351,9 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
     switch (access.kind) {
       case AccessKind::Load:
         loaded(warp, *memory, access, address);
+        if (memory->is_input && memory->partly_written != 0)
+          for (auto& [loop, iteration] : loops_of(*writes, warp))
+            iteration.loaded.add(address, address + bytes);
         break;
       case AccessKind::Atomic:
         return end_sample("its blocks use the old values of atomics on device memory");
@@ -334,7 +365,11 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
         uint64_t none = 0;
         memory->partly_written.compare_exchange_strong(none, warp.grid->info.id);
         if (access.kind == AccessKind::Reduction) break;
-        writes->add(address, address + (is_run ? uint64_t{access.bytes} * vgpu::kWarpSize : access.bytes));
+        writes->add(address, address + bytes);
+        for (auto& [loop, iteration] : loops_of(*writes, warp)) {
+          add_bytes<Known>(iteration.now, memory, bytes);
+          if (memory->is_input) iteration.stored.add(address, address + bytes);
+        }
         break;
       }
     }
@@ -348,9 +383,55 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
   }
 }
 
-void BlockSample::on_violation(const vgpu::Warp&, const vgpu::Inst&, const vgpu::ViolationInfo& info) {
-  if (on_ && !ended_ && info.what == vgpu::Violation::Deadlock)
+void BlockSample::on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                               const vgpu::ViolationInfo& info) {
+  if (!on_ || ended_) return;
+  if (info.what == vgpu::Violation::Deadlock)
     end_sample("a block waits for something that only blocks that were not run could do");
+  if (info.what != vgpu::Violation::Endless) return;
+  const vgpu::SourcePlace place = vgpu::place_of(*warp.grid->program, *warp.frame->function, inst);
+  const std::lock_guard lock(mutex_);
+  Launch* launch = launch_of(warp.grid->info.id);
+  if (launch && !launch->report.endless)
+    launch->report.endless =
+        protocol::EndlessLoop{place.file, static_cast<int>(place.line), !info.detail.empty()};
+}
+
+// ---- Iterations
+
+void BlockSample::end_iteration(Writes& writes, Iteration& iteration) {
+  for (const auto& [memory, bytes] : iteration.now) {
+    const uint64_t before = bytes_of(iteration.most, memory);
+    if (bytes > before) add_bytes(iteration.most, memory, bytes - before);
+  }
+  iteration.now.clear();
+  iteration.stored.merge();
+  const auto& loaded = iteration.loaded.ranges;
+  const bool reads_others = std::any_of(loaded.begin(), loaded.end(),
+                                        [&](const Range& range) { return !iteration.stored.holds(range); });
+  iteration.loaded = iteration.stored = {};
+  if (!reads_others) return;
+  writes.runs_all = true;
+  if (writes.iterations > 0)
+    end_sample("an iteration of its loop reads what others may have written, and not all of them were run");
+}
+
+bool BlockSample::may_skip(const vgpu::Warp& warp, uint32_t loop, uint64_t iterations) {
+  if (!on_ || ended_) return false;
+  Writes& writes = states_[*warp.block];
+  auto& loops = writes.warps[warp.index];
+  Iteration& iteration = loops[loop];
+  if (iterations == 0) end_iteration(writes, iteration);
+  if (writes.runs_all) return false;
+  for (const auto& [memory, most] : iteration.most) {
+    const uint64_t bytes = most * iterations;
+    add_bytes(writes.left_out, memory, bytes);
+    // An iteration of a loop around it would have written these, too.
+    for (auto& [other, its] : loops)
+      if (other != loop) add_bytes(its.now, memory, bytes);
+  }
+  writes.iterations += iterations;
+  return true;
 }
 
 void BlockSample::on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo&, const vgpu::RangeInfo& from) {

@@ -8,6 +8,9 @@
 //   loads of memory that nobody has written (somebody who was not run would have)
 //   a block that waits for something that nobody writes        stores to memory that the host sees
 //
+// A thread that loops over the whole tensor runs some of its iterations (vgpu/skip.h), as long as no iteration reads what
+// another one may have written: bytes of an inout tensor that it does not write itself.
+//
 // The first of them ends the sample: what was seen before counts, nothing after it does. Reductions (atomics whose
 // old value is not used) end nothing, but what they add up to is not known.
 //
@@ -17,6 +20,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -59,6 +63,7 @@ class BlockSample final : public vgpu::Listener {
   void on_block_end(const vgpu::Block& block) override;
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override;
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override;
+  bool may_skip(const vgpu::Warp& warp, uint32_t loop, uint64_t iterations) override;
   void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
                const vgpu::RangeInfo& from) override;
 
@@ -79,12 +84,26 @@ class BlockSample final : public vgpu::Listener {
     uint64_t id = 0;
     protocol::SampledLaunch report;
   };
-  // What one block wrote.
-  struct Writes {
+  // Memory, each byte once when merged.
+  struct Ranges {
     std::vector<Range> ranges;
     std::size_t merge_at = 4096;  // ranges: they are joined when there are so many
     void add(vgpu::Address low, vgpu::Address high);
     void merge();
+    bool holds(const Range& range) const;  // after merge()
+  };
+  // What a warp did since it began an iteration of a loop.
+  struct Iteration {
+    Ranges loaded, stored;                                     // of memory that is both input and output
+    std::vector<std::pair<const Known*, uint64_t>> now, most;  // bytes written: in this iteration, in any
+  };
+  // What one block wrote.
+  struct Writes : Ranges {
+    std::map<uint32_t, std::map<uint32_t, Iteration>> warps;  // by warp, by loop that it has come to
+    std::vector<std::pair<const Known*, uint64_t>>
+        left_out;             // bytes that iterations may write that were left out
+    uint64_t iterations = 0;  // that were left out
+    bool runs_all = false;    // iterations read what others may write: none may be left out
   };
   struct Written {
     Range range;
@@ -94,6 +113,10 @@ class BlockSample final : public vgpu::Listener {
   Known* known(vgpu::Address address);
   void loaded(const vgpu::Warp& warp, Known& memory, const vgpu::Access& access, vgpu::Address address);
   void end_sample(std::string why);
+  static std::map<uint32_t, Iteration>& loops_of(Writes& writes, const vgpu::Warp& warp) {
+    return writes.warps[warp.index];
+  }
+  void end_iteration(Writes& writes, Iteration& iteration);
   Launch* launch_of(uint64_t id);
 
   static constexpr std::size_t kMostKnown = 64;

@@ -1,5 +1,7 @@
 // Bounds and alignment. The engine reports accesses outside live memory; those that leave one static shared
 // array for its neighbour are found here (shared_bases.h).
+#include <fmt/format.h>
+
 #include <atomic>
 #include <bit>
 #include <unordered_map>
@@ -157,12 +159,28 @@ class MemoryCheck final : public vgpu::Listener {
     return array_at(base, address);
   }
 
+  // The allocation that the address of an access to device memory was computed from, where the code tells.
+  std::optional<vgpu::Allocation> base_of(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                          const vgpu::ViolationInfo& violation) const {
+    const bool device = violation.space == ptx::Space::Global || violation.space == ptx::Space::Generic;
+    if (!device || !warp.frame || warp.frame->depth != 0) return std::nullopt;
+    const vgpu::SiteBound* bound = warp.grid->bounds.of(inst);
+    if (!bound) return std::nullopt;
+    const auto inside = memory_.find(bound->pointer);
+    return inside ? inside : memory_.find(bound->low);
+  }
+
   evidence::Place place(const vgpu::Warp& warp, const vgpu::Inst& inst,
                         const vgpu::ViolationInfo& violation) {
     evidence::Place place;
     if (violation.space == ptx::Space::Global || violation.space == ptx::Space::Const ||
         violation.space == ptx::Space::Generic)
       place = place_of(memory_, violation.address);
+    if (const auto base = base_of(warp, inst, violation)) {
+      place.allocation = allocation_of(*base);
+      place.offset = static_cast<int64_t>(violation.address - base->base);
+      place.is_host_memory = false;
+    }
     place.space = space_of(violation.space);
     place.address = violation.address;
     if (is_in_cluster(violation)) {
@@ -183,6 +201,9 @@ class MemoryCheck final : public vgpu::Listener {
     evidence.detail = violation.detail;
     const bool own_shared = violation.space == ptx::Space::Shared && !is_in_cluster(violation);
     if (violation.bytes != 0 && own_shared) evidence.shared_bytes = warp.block->shared_bytes;
+    if (const auto base = base_of(warp, inst, violation); base && evidence.detail.empty())
+      if (const auto other = memory_.find(violation.address); other && other->id != base->id)
+        evidence.detail = fmt::format("`{}` lies there", other->label);
     add(Kind::OutOfBounds, warp, inst, violation, std::move(evidence));
   }
 

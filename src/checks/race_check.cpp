@@ -23,6 +23,7 @@
 #include <deque>
 
 #include "checks/host_access.h"
+#include "checks/race_handover.h"
 #include "checks/race_memory.h"
 #include "checks/race_proxy.h"
 #include "checks/race_report.h"
@@ -112,6 +113,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     const bool copies = has_counted_copies(info.kernel);
     number(operation, info.config.grid.count() * (copies ? 2 : 1));
     if (launches_.empty()) {
+      hand_overs_.clear();
       locations_.clear();
       has_fences_.store(false, std::memory_order_relaxed);
       context_.sites.forget_instructions();
@@ -126,7 +128,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
                           copies,
                           reaches_other_blocks(info.kernel),
                           may_settle(info.kernel),
-                          has_bulk_copies(info.kernel)};
+                          has_bulk_copies(info.kernel),
+                          context_.scope.within_launches && hand_overs_.polls(info.kernel)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -179,6 +182,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->waited = launch.operation->known_early.empty() ? ~0u : 0;
     state->unfenced.begin(launch.bulk ? block.shared_bytes : 0);
     state->settles = launch.settles;
+    state->hands_over = launch.polls;
     state->lanes.clear();
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
                         state->neighbours == 0);
@@ -366,7 +370,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       else if (in_flight && !writes(access.kind))
         judge_proxy(actor);
     }
-    if (order != kWeak) note_lanes(actor, site.awaited);
+    if (order != kWeak) {
+      note_lanes(actor, site.awaited);
+      if (!shared && !in_flight && state.hands_over) [[unlikely]]
+        note_hand_over(actor, site.awaited);
+    }
     if (access.mbarrier) {  // an arrival brings itself, too
       std::lock_guard lock(context_.mutex);
       at_mbarrier(context_, state, warp, access);
@@ -398,6 +406,16 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
           now{actor.who, static_cast<uint8_t>(lane), 0xf, false};
       return report_unfenced(context_, actor, before, now, Address{write->word} * 4);
     }
+  }
+
+  // A datum and a flag without a fence between them.
+  void note_hand_over(const Actor& actor, bool awaited) {
+    HandOvers::Unordered found;
+    {
+      std::lock_guard lock(context_.mutex);
+      if (!hand_overs_.access(context_, actor, awaited, found)) return;
+    }
+    report_race(context_, actor, found.write, found.read, found.address);
   }
 
   // Lanes of a warp that rely on running in step.
@@ -442,11 +460,13 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     bool copies = false;  // into their shared memory are numbered, too
     bool reach = false;   // they may reach each other's shared memory
     bool settles = false;
-    bool bulk = false;  // it has copies that read shared memory through the async proxy
+    bool bulk = false;   // it has copies that read shared memory through the async proxy
+    bool polls = false;  // device memory, by volatile loads
   };
 
   RaceContext context_;
   RaceMemory memory_;
+  HandOvers hand_overs_;  // under the context's mutex
   std::atomic<bool> has_fences_{false};
   std::atomic<uint64_t> knowledge_{0};  // number of states in all
   // Under the context's mutex:

@@ -186,7 +186,7 @@ bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t
 
 namespace {
 
-size_t place_of(BlockId block, uint32_t warp) {
+size_t slot_of(BlockId block, uint32_t warp) {
   return (block * 5 + warp) % std::tuple_size_v<decltype(WarpClock::remembered)>;
 }
 
@@ -196,14 +196,14 @@ bool BlockClock::is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t
   WarpClock& reader = warps[reader_warp];
   for (const auto& clock : reader.others) {
     if (!clock->knows(block, warp, tick)) continue;
-    reader.remembered[place_of(block, warp)] = {block, warp, tick + 1};
+    reader.remembered[slot_of(block, warp)] = {block, warp, tick + 1};
     return true;
   }
   return false;
 }
 
 bool BlockClock::remembers(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const {
-  const auto& there = warps[reader_warp].remembered[place_of(block, warp)];
+  const auto& there = warps[reader_warp].remembered[slot_of(block, warp)];
   return there.block == block && there.warp == warp && tick < there.below;
 }
 

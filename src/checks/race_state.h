@@ -30,8 +30,9 @@ struct BlockState {
   WordAuthors word_authors;
   uint32_t waited = ~0u;  // by warp: has waited for the grid that its own may overlap
   UnfencedWrites unfenced;
-  bool settles = false;    // nothing orders the blocks of its grid
-  bool exhausted = false;  // ticks have run out: say nothing more
+  bool settles = false;     // nothing orders the blocks of its grid
+  bool exhausted = false;   // ticks have run out: say nothing more
+  bool hands_over = false;  // its kernel polls device memory (race_handover.h)
   // By barrier and warp: lanes that arrived at this phase without waiting, and the tick of the last of them.
   struct Arrival {
     uint32_t lanes = 0, tick = 0;

@@ -37,7 +37,9 @@ Argument& Argument::one_of(std::vector<std::string> words) {
   option_->type_name(fmt::format("{}", fmt::join(words, "|")));
   option_->check([words = std::move(words)](const std::string& text) {
     if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
-    return fmt::format("expected {}, not `{}`", fmt::join(words, " or "), text);
+    const auto last = words.end() - 1;
+    return fmt::format("expected {}{}{}, not `{}`", fmt::join(words.begin(), last, ", "),
+                       words.size() > 1 ? " or " : "", *last, text);
   });
   return *this;
 }

@@ -38,7 +38,7 @@ namespace {
 
 struct CertifyOptions {
   std::string contract, key, output, library;
-  std::vector<std::string> devices;
+  std::vector<std::string> devices, train_options;
   uint64_t seed = 1;
   double budget = 0;
   bool train = false, no_prove = false;
@@ -173,10 +173,21 @@ certificate::Coverage coverage_of(const Json& json) {
   return coverage;
 }
 
+certificate::ErrorProfile profile_of(const Json& json) {
+  certificate::ErrorProfile profile;
+  profile.edges = json.value("edges", std::vector<double>());
+  profile.beyond = json.value("beyond", std::vector<double>());
+  profile.elements = json.value("elements", uint64_t{0});
+  return profile;
+}
+
 // What the report of a check adds to the certificate.
 void add_report(Certificate& certificate, const Json& report) {
   const certificate::Coverage coverage = coverage_of(report.value("coverage", Json::object()));
   certificate.coverage = certificate.devices.empty() ? coverage : common(certificate.coverage, coverage);
+  certificate.profile =
+      common(certificate.profile,
+             profile_of(report.value("coverage", Json::object()).value("errors", Json::object())));
   certificate.devices.push_back(device_of(report.value("device", "")));
   for (const Json& finding : report.value("findings", Json::array())) {
     const std::string kind = finding.value("kind", "");
@@ -190,9 +201,13 @@ void add_report(Certificate& certificate, const Json& report) {
 }
 
 void add_training(Certificate& certificate, const Json& training) {
+  // A gap that is not finite is a word, and nothing that passes has one.
+  const auto number = [](const Json& cell, const char* key) {
+    return cell.contains(key) && cell[key].is_number() ? cell[key].get<double>() : 0.0;
+  };
   for (const Json& cell : training.value("cells", Json::array()))
     certificate.training.push_back({cell.value("tokens", ""), cell.value("optimizer", ""),
-                                    cell.value("loss_gap", 0.0), cell.value("noise", 0.0)});
+                                    number(cell, "loss_gap"), number(cell, "noise")});
 }
 
 // Runs a command of this program, shows what it printed, and returns its report; its status where it did not pass.
@@ -234,7 +249,9 @@ std::optional<int> check_for(Certificate& certificate, const CertifyOptions& opt
     add_report(certificate, check.report);
   }
   if (!options.train) return std::nullopt;
-  const Reported training = reported({"train", options.contract}, folder);
+  std::vector<std::string> words = {"train", options.contract};
+  words.insert(words.end(), options.train_options.begin(), options.train_options.end());
+  const Reported training = reported(words, folder);
   if (training.status != 0) return training.status;
   add_training(certificate, training.report);
   return std::nullopt;
@@ -313,6 +330,8 @@ int certify_command(std::vector<std::string> args) {
   arguments.add("--budget", options.budget, "seconds of trials").positive();
   arguments.add_flag("--train", options.train,
                      "train a small transformer with the kernel, too (assay train --help)");
+  arguments.add("--train-option", options.train_options,
+                "an option of assay train, as in --train-option=--steps=20; may be repeated");
   arguments.add_flag("--no-prove", options.no_prove, "no proofs beside the trials (assay prove --help)");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (options.devices.empty()) options.devices = {"virtual"};

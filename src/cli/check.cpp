@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "assayer/assayer.h"
 #include "base/diagnostic.h"
@@ -18,6 +19,7 @@
 #include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
+#include "subject/sanitizer.h"
 
 namespace assay::cli {
 
@@ -96,6 +98,19 @@ std::optional<double> share_of(const std::string& text) {
   return legal ? std::optional(share) : std::nullopt;
 }
 
+// "memcheck,racecheck"
+Result<std::vector<std::string>> tools_of(const std::string& text) {
+  std::vector<std::string> tools;
+  std::istringstream words(text);
+  for (std::string tool; std::getline(words, tool, ',');) {
+    if (std::ranges::find(subject::kSanitizerTools, tool) == std::end(subject::kSanitizerTools))
+      return Error{
+          fmt::format("--sanitizer takes memcheck, racecheck, initcheck and synccheck, not '{}'", tool)};
+    tools.push_back(tool);
+  }
+  return tools;
+}
+
 // The worst of several: a wrong contract, then a failure, then what could not be checked.
 int worse(int a, int b) {
   const auto rank = [](int status) { return status == 2 ? 3 : status == 1 ? 2 : status == 3 ? 1 : 0; };
@@ -117,7 +132,8 @@ struct Checked {
 
 // `begun`: the command, for one contract only. `spare`: cores for this check alone.
 Checked check_one(const std::string& path, const CheckOptions& options,
-                  std::optional<std::chrono::steady_clock::time_point> begun, Proving proving, int spare) {
+                  std::optional<std::chrono::steady_clock::time_point> begun, Proving proving, int spare,
+                  bool both) {
   if (interrupted()) {
     Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
     skipped.report.contract = path;
@@ -142,7 +158,7 @@ Checked check_one(const std::string& path, const CheckOptions& options,
     proof.emplace(*contract, ProofBeside::Options{.seconds = own.budget, .wait = proving == Proving::Wait});
     own.launched = proof->listener();
   }
-  CheckOutcome outcome = check(*contract, own);
+  CheckOutcome outcome = both ? check_on_both(*contract, own) : check(*contract, own);
   if (proof && !outcome.contract_wrong) proof->finish(own, outcome.report);
   if (no_proof && outcome.report.verdict == judge::Verdict::Pass) outcome.report.no_proof = *no_proof;
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
@@ -151,7 +167,8 @@ Checked check_one(const std::string& path, const CheckOptions& options,
 
 // All of them, as many at a time as there are cores; each is told of in its turn.
 std::vector<Checked> check_all(const std::vector<std::string>& contracts, const CheckOptions& options,
-                               int jobs, std::chrono::steady_clock::time_point begun, Proving proving) {
+                               int jobs, std::chrono::steady_clock::time_point begun, Proving proving,
+                               bool both) {
   std::vector<Checked> checked(contracts.size());
   Progress progress;
   const bool several = contracts.size() > 1;
@@ -167,7 +184,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
                                 : fmt::format("{}  {}", contracts[i], text));
         };
         checked[i] =
-            check_one(contracts[i], own, several ? std::nullopt : std::optional(begun), proving, spare);
+            check_one(contracts[i], own, several ? std::nullopt : std::optional(begun), proving, spare, both);
       },
       [&](std::size_t i) {
         progress.clear();
@@ -204,7 +221,14 @@ int check_command(std::vector<std::string> args) {
   arguments.add("--html", html, "write an HTML report to this file");
   arguments.add("--junit", junit, "write a JUnit report to this file");
   arguments.add("--sarif", sarif, "write a SARIF report to this file");
-  arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
+  const char* usual = std::getenv("ASSAY_DEVICE");
+  device.name = usual && *usual ? usual : "auto";
+  arguments
+      .add("--device", device.name,
+           "where kernels run; auto: on the virtual device, and on a GPU as well if there is one. "
+           "ASSAY_DEVICE "
+           "sets the default")
+      .one_of({"auto", "virtual", "cuda"});
   arguments.add("--seed", options.seed, "random seed; the same seed gives the same plan");
   double budget = 0;
   arguments
@@ -226,6 +250,10 @@ int check_command(std::vector<std::string> args) {
       "--prove", prove,
       "wait for the proofs that run beside the trials; they take at most the budget's seconds of a core");
   arguments.add_flag("--no-prove", no_prove, "no proofs beside the trials (assay prove --help)");
+  std::string sanitizers;
+  arguments.add("--sanitizer", sanitizers,
+                "on a GPU: let these tools of compute-sanitizer observe a few trials as well, "
+                "memcheck,racecheck,initcheck,synccheck");
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");
   if (const auto status = arguments.parse(std::move(args))) return *status;
@@ -242,6 +270,12 @@ int check_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: --prove and --no-prove exclude each other\n");
     return kWrongUse;
   }
+  if (const auto tools = tools_of(sanitizers); !tools) {
+    fmt::print(stderr, "assay: {}\n", tools.error().text());
+    return kWrongUse;
+  } else {
+    options.sanitizers = *tools;
+  }
   const Proving proving = prove ? Proving::Wait : no_prove ? Proving::Off : Proving::IfRoom;
   options.budget = budget;
   if (!repeated.empty()) {
@@ -256,9 +290,26 @@ int check_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: name a contract to check; see `assay check --help`\n");
     return kWrongUse;
   }
+  if (device.name != "auto" && device.name != "virtual" && device.name != "cuda") {
+    if (repeated.empty()) {
+      fmt::print(stderr, "assay: ASSAY_DEVICE is auto, virtual or cuda, not '{}'\n", device.name);
+      return kWrongUse;
+    }
+    device.name = "virtual";  // of a report of two devices, what can be repeated exactly
+  }
   options.device = device.device();
-  if (options.device == subject::Device::Cuda)
+  bool both = false;
+  if (options.device == subject::Device::Cuda) {
     if (const std::string why = why_gpu_unusable(); !why.empty()) fmt::print(stderr, "assay: {}\n", why);
+  } else if (device.name == "auto") {
+    const AutoDevice found = auto_device();
+    both = found.both;
+    if (!found.problem.empty()) fmt::print(stderr, "assay: the GPU is not used: {}\n", found.problem);
+  }
+  if (!options.sanitizers.empty() && !both && options.device != subject::Device::Cuda) {
+    fmt::print(stderr, "assay: --sanitizer needs a GPU: use --device cuda\n");
+    return kWrongUse;
+  }
   options.pictures = !html.empty();
 
   if (!problem.empty()) {
@@ -286,8 +337,9 @@ int check_command(std::vector<std::string> args) {
   announce_cache();
   std::vector<report::Report> reports;
   int status = 0;
-  for (Checked& checked : check_all(
-           *contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())), begun, proving)) {
+  for (Checked& checked :
+       check_all(*contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())), begun,
+                 proving, both)) {
     status = worse(status, checked.status);
     reports.push_back(std::move(checked.report));
   }

@@ -16,9 +16,11 @@
 #include <sstream>
 
 #include "assayer/assayer.h"
+#include "assayer/witness.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
+#include "cli/gpu_reason.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "subject/subject.h"
@@ -58,6 +60,8 @@ struct Outcome {
   std::string detail;            // kinds found, or why there is no verdict
   double seconds = 0;            // of the whole check
   std::optional<bool> allclose;  // whether it would have passed; none: it could not be run
+  Json alone;                    // what each device said, where both were asked
+  Json sanitizer;                // what compute-sanitizer's tools said, where they were asked
   Json gates;                    // how close it came to each gate of the judge; null: not asked for
 };
 
@@ -199,9 +203,38 @@ std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions
   return true;
 }
 
+// What each tool of compute-sanitizer reports of a few plain calls.
+Json ask_sanitizer(const Contract& contract, const CheckOptions& options) {
+  constexpr double kCallSeconds = 8;
+  Json said = Json::object();
+  const subject::BuildOutcome built = subject::build(contract, {.cache = options.cache});
+  if (!built.subject) return said;
+  const std::vector<trial::Trial> trials = assayer::trials_to_witness(contract);
+  for (const std::string& tool : options.sanitizers) {
+    const assayer::Witnessed seen =
+        assayer::witness(contract, *built.subject, tool, trials, options, kCallSeconds);
+    Json found = Json::array();
+    for (const Finding& finding : seen.findings) found.push_back(finding.found.witness);
+    said[tool] = {{"found", found}, {"problem", seen.problem}, {"seconds", seen.seconds}};
+  }
+  return said;
+}
+
 // ---- checking and telling
 
-Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare) {
+struct Asked {
+  bool check = true, allclose = true;
+  bool both = false;  // devices
+};
+
+void ask_others(const Contract& contract, const CheckOptions& options, const Asked& asked, Outcome& outcome) {
+  CheckOptions own = options;
+  if (asked.both) own.device = subject::Device::Cuda;  // where a usual test runs
+  if (asked.allclose) outcome.allclose = passes_allclose(contract, own);
+  if (!options.sanitizers.empty()) outcome.sanitizer = ask_sanitizer(contract, options);
+}
+
+Outcome check_case(const Case& wanted, const CheckOptions& options, const Asked& asked) {
   const auto began = std::chrono::steady_clock::now();
   Outcome outcome{wanted, Mark::Broken, "", 0, std::nullopt};
   auto contract = contract::load(wanted.contract.string());
@@ -211,7 +244,17 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
   }
   contract->kernel.sources = {
       fs::absolute(wanted.source).lexically_relative(fs::absolute(wanted.contract).parent_path()).string()};
-  const CheckOutcome checked = check(*contract, options);
+  if (!asked.check) {
+    outcome.mark = Mark::Right;
+    outcome.detail = "not checked";
+    ask_others(*contract, options, asked, outcome);
+    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return outcome;
+  }
+  CheckOptions plain = options;
+  plain.sanitizers.clear();  // they are asked apart
+  const CheckOutcome checked =
+      asked.both ? assayer::check_on_both(*contract, plain, true) : check(*contract, plain);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (checked.contract_wrong) {
     outcome.detail = checked.report.unknown.front();
@@ -224,6 +267,9 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
     outcome.detail += fmt::format("{}{}", outcome.detail.empty() ? "" : ", ", to_string(finding.kind));
   }
   outcome.gates = checked.report.coverage.value("gates", Json());
+  outcome.alone = checked.report.coverage.value("alone", Json());
+  if (const Json cuda = checked.report.coverage.value("cuda", Json()); cuda.is_object())
+    outcome.alone["gpu"] = cuda.value("gpu", Json());
   const judge::Verdict verdict = checked.report.verdict;
   if (verdict == judge::Verdict::Pass) outcome.detail = "passes";
   if (verdict == judge::Verdict::Inconclusive) {
@@ -233,7 +279,7 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
                  : verdict != judge::Verdict::Fail ? Mark::Missed
                  : apt                             ? Mark::Right
                                                    : Mark::OtherKind;
-  if (compare) outcome.allclose = passes_allclose(*contract, options);
+  ask_others(*contract, options, asked, outcome);
   return outcome;
 }
 
@@ -314,6 +360,8 @@ Json to_json(const std::vector<Outcome>& outcomes) {
                 {"detail", o.detail},
                 {"seconds", o.seconds}};
     if (!o.gates.is_null()) one["gates"] = o.gates;
+    if (!o.alone.is_null()) one["alone"] = o.alone;
+    if (!o.sanitizer.is_null()) one["sanitizer"] = o.sanitizer;
     if (o.allclose) one["allclose"] = *o.allclose ? "pass" : "fail";
     list.push_back(std::move(one));
   }
@@ -327,7 +375,8 @@ int corpus_command(std::vector<std::string> args) {
   std::string folder = "corpus", json;
   std::vector<std::string> filters;
   CheckOptions options;
-  bool plain = false, cuda = false;
+  bool plain = false, cuda = false, unchecked = false;
+  std::string device = "virtual";
   arguments.add("filter", filters, "kernels whose name holds one of these; all by default");
   arguments.add("--folder", folder, "the corpus").folder();
   arguments.add("--json", json, "write one record a kernel to this file");
@@ -335,12 +384,23 @@ int corpus_command(std::vector<std::string> args) {
   arguments.add("--budget", options.budget, "seconds of trials for each kernel").positive();
   int jobs = 1;
   arguments.add("--jobs", jobs, "kernels checked at a time").positive();
-  arguments.add_flag("--cuda", cuda, "on a real GPU");
+  arguments.add_flag("--cuda", cuda, "on a real GPU; the same as --device cuda");
+  arguments.add("--device", device, "where kernels run; auto: both, and the records say what each found")
+      .one_of({"auto", "virtual", "cuda"});
+  std::string sanitizers;
+  arguments.add("--sanitizer", sanitizers,
+                "ask these tools of compute-sanitizer as well: memcheck,racecheck,initcheck,synccheck");
   arguments.add_flag("--gates", options.margins,
                      "record how close each kernel comes to the gates of the judge");
+  arguments.add_flag("--verdicts", options.verdict_only,
+                     "a failure that shows again is enough: do not look for its cause");
+  arguments.add_flag("--no-check", unchecked, "ask the others only");
   arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
   if (const auto status = arguments.parse(std::move(args))) return *status;
-  if (cuda) options.device = subject::Device::Cuda;
+  if (cuda || device == "cuda") options.device = subject::Device::Cuda;
+  std::istringstream tools(sanitizers);
+  for (std::string tool; std::getline(tools, tool, ',');) options.sanitizers.push_back(tool);
+  const bool both = device == "auto" && auto_device().both;
 
   const auto cases = find_cases(folder, filters);
   if (!cases) {
@@ -361,7 +421,8 @@ int corpus_command(std::vector<std::string> args) {
         own.progress = [&, i](const std::string& text) {
           progress.show(fmt::format("{}/{}  {}  {}", told, cases->size(), (*cases)[i].name, text));
         };
-        Outcome outcome = check_case((*cases)[i], own, !plain);
+        Outcome outcome =
+            check_case((*cases)[i], own, {.check = !unchecked, .allclose = !plain, .both = both});
         if (!interrupted()) outcomes[i] = std::move(outcome);
       },
       [&](std::size_t i) {

@@ -61,6 +61,16 @@ std::string why_gpu_unusable() {
   return doctor::why_gpu_unusable(doctor::diagnose(own_machine(), {}, doctor::Depth::Quick));
 }
 
+// The device files tell in microseconds that there is no GPU; asking the driver takes a fraction of a second.
+AutoDevice auto_device() {
+  if (const char* runtime = std::getenv("ASSAY_CUDA_RUNTIME"); runtime && *runtime) return {.both = true};
+  std::error_code error;
+  if (!fs::exists("/dev/nvidiactl", error) && !fs::exists("/dev/dxg", error)) return {};
+  const doctor::Diagnosis found = doctor::diagnose(own_machine(), {}, doctor::Depth::Quick);
+  const std::string problem = doctor::why_gpu_unusable(found);
+  return {.both = problem.empty() && !found.gpus.empty(), .problem = problem};
+}
+
 int doctor_command(std::vector<std::string> args) {
   Arguments arguments("Finds out why the GPU, a library or a process does not work here, and how to fix it.",
                       "assay doctor");

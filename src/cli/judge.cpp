@@ -139,8 +139,13 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
 }
 
 Result<void> capture_call(const contract::Contract& contract, const Files& files,
-                          const report::Report& report, const std::string& path) {
+                          const report::Report& report, const std::string& library, const std::string& path) {
   monitor::Capture capture{.bindings = files.bindings, .outputs = files.outputs};
+  if (!library.empty()) {
+    auto bytes = read_file(library);
+    if (!bytes) return Error{"the library cannot be read: " + bytes.error().message, library};
+    capture.library = {std::filesystem::absolute(library).string(), std::move(*bytes)};
+  }
   if (auto added = monitor::add_files(contract, capture); !added) return added.error();
   capture.device.kind = "files";
   if (!report.findings.empty()) capture.why = message(report.findings.front());
@@ -153,7 +158,7 @@ Result<void> capture_call(const contract::Contract& contract, const Files& files
 int judge_command(std::vector<std::string> args) {
   Arguments arguments("Judges outputs that were produced elsewhere: NAME.npy files of inputs and outputs.",
                       "assay judge");
-  std::string path, inputs, outputs, json, capture;
+  std::string path, inputs, outputs, json, capture, library;
   std::vector<std::string> named;
   judge::Options options;
   arguments.add("contract", path, "the contract").required();
@@ -162,6 +167,7 @@ int judge_command(std::vector<std::string> args) {
   arguments.add("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
   arguments.add("--json", json, "write the report to this file");
   arguments.add("--capture", capture, "write the call to this file, for assay replay");
+  arguments.add("--library", library, "the library that was called, to be kept in the capture");
   arguments.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
@@ -189,7 +195,7 @@ int judge_command(std::vector<std::string> args) {
   fmt::print("{}", report::terminal(report, terminal_options()));
   if (!json.empty() && !write_text(json, report::to_json(report).dump(2) + "\n")) return kWrongUse;
   if (!capture.empty())
-    if (const auto written = capture_call(*contract, *files, report, capture); !written)
+    if (const auto written = capture_call(*contract, *files, report, library, capture); !written)
       return complain(written.error());
   return judge::exit_status(report.verdict);
 }

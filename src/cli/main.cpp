@@ -33,7 +33,10 @@ constexpr Command kCommands[] = {
     {"verify", "CERTIFICATE", "check a certificate, the files that it is for, and a policy", verify_command},
     {"replay", "REPORT", "run the trial of a report, or a captured call, again", replay_command},
     {"shim", "CONTRACT", "write a library that has a kernel's calls watched in production", shim_command},
+    {"fleet", "ASSAYD …", "judge what the assayd of many machines have seen, together", fleet_command},
     {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
+    {"compare-devices", "CONTRACT …", "compare the bits that the virtual device and a GPU give",
+     compare_devices_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},
     {"lint", "FILE", "look for likely mistakes in a kernel's PTX, without running it", lint_command},
     {"judge", "CONTRACT …", "judge tensors that were computed elsewhere", judge_command},
@@ -49,7 +52,7 @@ constexpr Command kCommands[] = {
 void print_help(std::FILE* to) {
   fmt::print(to, "Assay checks GPU kernels against a contract.\n\nusage: assay COMMAND [OPTIONS]\n\n");
   for (const Command& command : kCommands)
-    fmt::print(to, "  {:<8} {:<13} {}\n", command.name, command.arguments, command.summary);
+    fmt::print(to, "  {:<15} {:<13} {}\n", command.name, command.arguments, command.summary);
   fmt::print(to, "\nRun `assay COMMAND --help` for its options.\n");
 }
 

@@ -169,6 +169,13 @@ void ProofBeside::finish(const assayer::CheckOptions& options, report::Report& r
   }
   if (!failed) show_refutations(options, proof, report);
   proof.erase("files");
+  // A call on another GPU that deviates: if it does on the relation's own as well, it is not the GPU.
+  assayer::CheckOptions own = options;
+  own.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
+    log_.add(trial, seen);
+  };
+  for (const trial::Trial& trial : log_.unexplained(proof))
+    assayer::replay(contract_, trial, Kind::WrongResult, own);
   log_.hold(proof);
   report.proof = std::move(proof);
 }

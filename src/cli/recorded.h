@@ -17,7 +17,8 @@ struct Recorded {
   contract::Contract contract;
   trial::Trial trial;
   Kind kind = Kind::WrongResult;
-  std::string note;  // that files have changed or gone since; empty: they have not
+  std::string device = "virtual";  // that showed it, the virtual one if it did
+  std::string note;                // that files have changed or gone since; empty: they have not
 };
 // The trial of a report's finding, counted from 1.
 Result<Recorded> read_trial(const std::string& path, std::size_t which);

@@ -111,6 +111,8 @@ Result<Recorded> read_recorded(const std::string& path, std::size_t which) {
   const auto kind = kind_named(finding.value("kind", ""));
   if (!kind) return Error{fmt::format("`{}` is no kind of finding", finding.value("kind", "")), path};
   recorded.kind = *kind;
+  const Json devices = evidence.value("devices", Json::array({report.value("device", "virtual")}));
+  if (devices == Json::array({"cuda"})) recorded.device = "cuda";
   const auto place = contract_of(report, path, recorded.note);
   if (!place) return place.error();
   auto contract = contract::load(*place);
@@ -160,11 +162,12 @@ int replay_command(std::vector<std::string> args) {
       "assay replay");
   std::string path, json;
   std::size_t which = 1;
-  DeviceName device;
+  DeviceName device{""};
   arguments.add("report", path, "a report written by assay check, or a capture").required();
   arguments.add("--finding", which, "which of its findings, from 1");
   arguments.add("--json", json, "write the report to this file");
-  arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
+  arguments.add("--device", device.name, "where kernels run; by default the device that showed it")
+      .one_of({"virtual", "cuda"});
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (monitor::is_capture(path)) return replay_capture(path, device.device(), json);
   const auto read = read_trial(path, which);
@@ -175,7 +178,7 @@ int replay_command(std::vector<std::string> args) {
   if (!read->note.empty()) fmt::print(stderr, "assay: {}\n", read->note);
   announce_cache();
   CheckOptions options;
-  options.device = device.device();
+  options.device = device.name.empty() ? DeviceName{read->device}.device() : device.device();
   const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
   if (outcome.contract_wrong) {
     fmt::print(stderr, "{}\n", outcome.problem);

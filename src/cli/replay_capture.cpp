@@ -180,7 +180,10 @@ Fault fault_of(const Replayed& captured, const Replayed& on_virtual, const Repla
   if (on_gpu->answer == Answer::Unknown)
     return {"hardware-or-transient", "The call could not be repeated on a GPU here."};
   if (on_gpu->answer == Answer::Wrong)
-    return {"hardware", "The code is right on the virtual GPU, and this GPU is wrong again."};
+    return {
+        "hardware",
+        "The code is right on the virtual GPU, and this GPU is wrong again. If another GPU gives the same "
+        "wrong values, the machine code that was made of the PTX is at fault."};
   return {"transient", "Neither the virtual GPU nor this GPU shows it again: it happened once."};
 }
 

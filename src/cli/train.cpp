@@ -97,8 +97,12 @@ Result<SlotPlace> slot_place_of(const contract::Contract& contract) {
                                                         : fmt::format("; did you mean `{}`?", near)));
     }
     auto binding = train::bind(contract, *slot);
-    if (!binding) return binding.error();
-    return SlotPlace{std::move(*binding), false, {}};
+    if (binding) return SlotPlace{std::move(*binding), false, {}};
+    // Nothing but the slot is said, and names differ: the formula says which tensor is which.
+    if (contract.workload.tensors.empty() && contract.reference.kind == contract::ReferenceKind::Formula)
+      for (train::Recognised& found : train::recognise(contract))
+        if (found.binding.slot == slot) return SlotPlace{std::move(found.binding), true, {}};
+    return binding.error();
   }
   if (contract.reference.kind != contract::ReferenceKind::Formula)
     return Error{

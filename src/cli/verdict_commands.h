@@ -12,6 +12,7 @@ int check_command(std::vector<std::string> args);
 int certify_command(std::vector<std::string> args);
 int verify_command(std::vector<std::string> args);
 int doctor_command(std::vector<std::string> args);
+int compare_devices_command(std::vector<std::string> args);
 int corpus_command(std::vector<std::string> args);
 int judge_command(std::vector<std::string> args);
 int lint_command(std::vector<std::string> args);
@@ -20,6 +21,7 @@ int train_command(std::vector<std::string> args);
 int explain_command(std::vector<std::string> args);
 int replay_command(std::vector<std::string> args);
 int shim_command(std::vector<std::string> args);
+int fleet_command(std::vector<std::string> args);
 int formula_command(std::vector<std::string> args);
 int init_command(std::vector<std::string> args);
 

@@ -22,8 +22,8 @@ auto find_named(const List& list, std::string_view name) -> decltype(list.data()
 constexpr int64_t kMostElements = int64_t{1} << 48;  // of a tensor
 
 constexpr std::string_view kValuesNames[] = {
-    "real",  "real",   "activations", "gradients", "weights",  "positive", "probabilities",
-    "index", "tokens", "mask",        "offsets",   "integers", "generated"};
+    "real",   "real", "activations", "gradients", "weights",   "positive", "probabilities", "index",
+    "tokens", "mask", "offsets",     "integers",  "generated", "distinct", "slots"};
 
 // Levenshtein, with a swap of neighbours as one step.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -77,6 +77,14 @@ Result<std::vector<int64_t>> TensorSpec::extents(const Shape& dims) const {
     list.push_back(*extent);
   }
   return list;
+}
+
+std::string_view TensorSpec::uncommon_memory() const {
+  if (optional) return "optional";
+  if (!strides.empty()) return "strided";
+  if (info(dtype).bits < 8) return "of 4-bit elements";
+  if (!buffer.empty()) return "a part of a buffer";
+  return pointers ? "behind an array of pointers" : "";
 }
 
 Result<Layout> TensorSpec::layout(const Shape& dims) const {
@@ -168,6 +176,49 @@ std::vector<std::string> Contract::names() const {
   return list;
 }
 
+std::optional<BufferOverlap> overlap_of(const std::vector<BufferPart>& parts) {
+  constexpr int64_t kMostCompared = 1 << 20;  // bytes
+  int64_t bytes = 0;
+  for (const BufferPart& part : parts) bytes = std::max(bytes, part.at + part.layout.bytes);
+  if (bytes > kMostCompared) return std::nullopt;
+  std::vector<const TensorSpec*> owner(static_cast<std::size_t>(bytes), nullptr);
+  for (const BufferPart& part : parts) {
+    const std::vector<bool> taken = part.layout.element_bytes();
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      const TensorSpec*& who = owner[static_cast<std::size_t>(part.at) + i];
+      if (taken[i] && who) return BufferOverlap{who, part.spec, part.at + static_cast<int64_t>(i)};
+      if (taken[i]) who = part.spec;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Contract::buffers() const {
+  std::vector<std::string> list;
+  for (const TensorSpec& spec : tensors)
+    if (!spec.buffer.empty() && std::ranges::find(list, spec.buffer) == list.end())
+      list.push_back(spec.buffer);
+  return list;
+}
+
+Result<std::vector<BufferPart>> Contract::parts_of(std::string_view buffer, const Shape& shape) const {
+  std::vector<BufferPart> parts;
+  for (const TensorSpec& spec : tensors) {
+    if (spec.buffer != buffer) continue;
+    Result<Layout> layout = spec.layout(shape);
+    if (!layout) return layout.error();
+    const Result<int64_t> at = spec.offset.eval(shape);
+    if (!at) return Error{fmt::format("the tensor `{}`: {}", spec.name, at.error().message)};
+    const int item = info(spec.dtype).bytes;
+    if (*at < 0 || *at % item != 0 || *at > kMostElements)
+      return Error{
+          fmt::format("the tensor `{}` cannot begin at byte {} = {} of `{}`: its elements have {} bytes",
+                      spec.name, spec.offset.written(), *at, buffer, item)};
+    parts.push_back({&spec, std::move(*layout), *at});
+  }
+  return parts;
+}
+
 Error Contract::error_at(Place place, std::string message) const {
   Error error{std::move(message), path, place.line, place.column};
   if (text) error.source_line = line_of(*text, place.line);
@@ -207,6 +258,14 @@ Result<void> Contract::check_shape(const Shape& shape) const {
   for (const TensorSpec& spec : tensors) {
     const Result<Layout> layout = spec.layout(shape);
     if (!layout) return error_at(spec.place, layout.error().message);
+  }
+  for (const std::string& buffer : buffers()) {
+    const Result<std::vector<BufferPart>> parts = parts_of(buffer, shape);
+    if (!parts) return Error{parts.error().message, path};
+    if (const std::optional<BufferOverlap> overlap = overlap_of(*parts))
+      return error_at(overlap->second->place,
+                      fmt::format("`{}` and `{}` share byte {} of `{}` at {}", overlap->first->name,
+                                  overlap->second->name, overlap->byte, buffer, to_string(shape)));
   }
   return {};
 }

@@ -14,7 +14,8 @@
 //   contract.h   the file and its types        formula.h    the formula language as a tree
 //   tensor.h     dtypes, tensors, .npy files   bindings.h   the arguments of one call
 //   int_expr.h   integer expressions, shapes   init.h       a first contract from CUDA source
-//   layout.h     where elements are in memory
+//   layout.h     where elements are in memory  expr.h       trees of formulas, built and changed
+//   complex.h    complex numbers as pairs
 //
 // Every error has the file, the line and the column, and says what would be right. A formula that load()
 // accepts is well formed; that its names and types are right, reference::Reference::make() says.
@@ -81,6 +82,8 @@ enum class ValuesKind : uint8_t {
   Offsets,    // "offsets(N)"
   Integers,   // "integers(a, b)"
   Generated,  // "generated": what the generator of [inputs] makes, and nothing else
+  Distinct,   // "distinct(N)": indices, no two of them equal
+  Slots,      // "slots(N)": the same, and -1 for none, any number of times
 };
 std::string_view to_string(ValuesKind kind);
 
@@ -99,16 +102,40 @@ struct TensorSpec {
   Role role = Role::In;
   Values values;  // default: real for floats, integers over the dtype's range, mask for bool
   int64_t align = 256;
-  bool optional = false;  // the kernel may be given a null pointer instead
-  std::string may_alias;  // empty: none
+  bool optional = false;    // the kernel may be given a null pointer instead
+  std::string may_alias;    // empty: none
+  bool is_complex = false;  // held as its parts: the last extent is 2 (complex.h)
+  std::string buffer;       // the allocation that it is a part of; empty: one of its own
+  IntExpr offset;           // in `buffer`, in bytes
+  // The kernel is given an array of pointers, one to each slice along the first dimension; with `pointer_offsets`, one
+  // to each stretch of it: from an element of that tensor to the next.
+  bool pointers = false;
+  std::string pointer_offsets;
   Place place;
 
   bool is_input() const { return role != Role::Out; }
   bool is_output() const { return role != Role::In; }
   Result<std::vector<int64_t>> extents(const Shape& dims) const;
+  // What sets its memory apart from a plain array: "optional", "strided"; empty: nothing.
+  std::string_view uncommon_memory() const;
   // Where its elements are in memory.
   Result<Layout> layout(const Shape& dims) const;
 };
+
+// One of the tensors that are parts of one allocation.
+struct BufferPart {
+  const TensorSpec* spec = nullptr;
+  Layout layout;
+  int64_t at = 0;  // where it begins, in bytes
+};
+
+// Two parts of an allocation that have a byte in common. Looked for in small allocations only: expressions that overlap
+// do so at small shapes, too.
+struct BufferOverlap {
+  const TensorSpec *first = nullptr, *second = nullptr;
+  int64_t byte = 0;
+};
+std::optional<BufferOverlap> overlap_of(const std::vector<BufferPart>& parts);
 
 // A scalar argument as the kernel gets it: already rounded to its dtype.
 struct Scalar {
@@ -135,7 +162,8 @@ struct ScalarSpec {
   bool is_range() const { return values.empty(); }
 };
 
-enum class ArgKind : uint8_t { Tensor, Dim, Integer, Scalar, Stream, Workspace };
+// Buffer: an allocation of several tensors. Complex: a complex scalar, whose parts are two scalars of the contract.
+enum class ArgKind : uint8_t { Tensor, Dim, Integer, Scalar, Stream, Workspace, Buffer, Complex };
 struct Arg {
   ArgKind kind = ArgKind::Tensor;
   std::string name;         // of Integer: as written
@@ -259,6 +287,9 @@ struct Contract {
   std::vector<const TensorSpec*> inputs() const;   // in and inout
   std::vector<const TensorSpec*> outputs() const;  // out and inout
   std::vector<std::string> names() const;          // of tensors and scalars
+  std::vector<std::string> buffers() const;        // allocations of several tensors, each once
+  // The parts of such an allocation at a shape, in the order of the contract.
+  Result<std::vector<BufferPart>> parts_of(std::string_view buffer, const Shape& shape) const;
 
   // An error at a place of the file, with the line that it is about. Place{}: about the file as a whole.
   Error error_at(Place place, std::string message) const;

@@ -20,8 +20,9 @@ constexpr std::array<std::string_view, 11> kWords = {"if", "then", "else", "and"
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
 
 // Functions that reserve no name: only a '(' makes them one. Names of dtypes that came later are others.
-constexpr std::array<std::string_view, 9> kAlsoCallable = {
-    "silu", "relu", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right", "random"};
+constexpr std::array<std::string_view, 13> kAlsoCallable = {
+    "silu",        "relu",   "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left",
+    "shift_right", "random", "re",      "im",     "conj",    "complex"};
 bool is_also_callable(std::string_view word) {
   return std::ranges::find(kAlsoCallable, word) != kAlsoCallable.end() || dtype_named(word).has_value() ||
          stochastic_rounding(word).has_value();
@@ -55,6 +56,11 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"bernoulli", "random(p), which is true with probability p"},
     {"multinomial", "sample[k](weight), an index drawn by weight"},
     {"ln", "log(e)"},
+    {"real", "re(z)"},
+    {"imag", "im(z)"},
+    {"conjugate", "conj(z)"},
+    {"cis", "complex(cos(t), sin(t))"},
+    {"polar", "complex(r * cos(t), r * sin(t))"},
     {"tan", "sin(e) / cos(e)"},
     {"square", "e^2"},
     {"reciprocal", "1 / e"},

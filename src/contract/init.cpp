@@ -153,13 +153,38 @@ constexpr CType kTypes[] = {
     {"bool", DType::boolean},       {"char", DType::i8},
 };
 
-std::optional<DType> dtype_of(std::string type) {
-  for (const std::string word : {"const ", "volatile ", "std::"})
+// Pairs of floats that are meant as complex numbers; float2 may be two of anything.
+constexpr CType kComplex[] = {
+    {"cuComplex", DType::f32},       {"cuFloatComplex", DType::f32},  {"complex<float>", DType::f32},
+    {"cuDoubleComplex", DType::f64}, {"complex<double>", DType::f64},
+};
+
+// What is pointed to, without qualifiers.
+std::string element_type_of(std::string type) {
+  for (const std::string word : {"const ", "volatile ", "cuda::", "std::", "thrust::"})
     if (const std::size_t at = type.find(word); at != std::string::npos) type.erase(at, word.size());
-  while (!type.empty() && (type.back() == '*' || type.back() == '&' || type.back() == ' ')) type.pop_back();
-  if (type.ends_with(" const")) type.resize(type.size() - 6);
+  constexpr std::string_view kConst = "const";
+  for (bool again = true; again;) {
+    again = false;
+    while (!type.empty() && (type.back() == '*' || type.back() == '&' || type.back() == ' ')) type.pop_back();
+    const std::size_t before = type.size() - std::min(type.size(), kConst.size());
+    if (type.ends_with(kConst) && before > 0 && !is_word_char(type[before - 1])) {
+      type.resize(before);
+      again = true;
+    }
+  }
+  return type;
+}
+
+std::optional<DType> dtype_of(const std::string& type, bool& is_complex) {
+  const std::string element = element_type_of(type);
   for (const CType& known : kTypes)
-    if (known.name == type) return known.dtype;
+    if (known.name == element) return known.dtype;
+  for (const CType& known : kComplex)
+    if (known.name == element) {
+      is_complex = true;
+      return known.dtype;
+    }
   return std::nullopt;
 }
 
@@ -170,6 +195,13 @@ struct Guess {
   DType dtype = DType::f32;
   bool known = true;
   bool output = false;
+  bool is_complex = false;
+  bool pointers = false;  // an array of them
+
+  std::string_view type() const {
+    if (is_complex) return dtype == DType::f64 ? "c128" : "c64";
+    return info(dtype).name;
+  }
 };
 
 Guess guess(const SignatureArg& arg, std::size_t position) {
@@ -188,12 +220,16 @@ Guess guess(const SignatureArg& arg, std::size_t position) {
     result.name = "workspace";
     return result;
   }
-  const std::optional<DType> dtype = dtype_of(arg.type);
+  const std::optional<DType> dtype = dtype_of(arg.type, result.is_complex);
+  result.pointers = std::ranges::count(arg.type, '*') > 1;
   result.known = dtype.has_value();
   result.dtype = dtype.value_or(DType::f32);
   result.kind = pointer ? ArgKind::Tensor : !is_float(result.dtype) ? ArgKind::Dim : ArgKind::Scalar;
   if (result.kind == ArgKind::Dim ? is_reserved(result.name) : is_keyword(result.name)) result.name += "_";
-  result.output = pointer && arg.type.find("const") == std::string::npos;
+  // `float* const*` points to what may be written.
+  const std::string_view elements = std::string_view(arg.type).substr(0, arg.type.find('*'));
+  result.output = pointer && elements.find("const") == std::string_view::npos &&
+                  (result.pointers || arg.type.find("const") == std::string::npos);
   return result;
 }
 
@@ -219,9 +255,13 @@ std::string shape_line(const Guess& tensor, const std::string& first_dims, const
 }
 
 std::string tensor_table(const Guess& tensor, const std::string& first_dims, const Uses& uses) {
-  std::string text = fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\n", tensor.name, info(tensor.dtype).name,
+  std::string text = fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\n", tensor.name, tensor.type(),
                                  tensor.known ? "" : kUnknownType) +
                      shape_line(tensor, first_dims, uses);
+  if (tensor.pointers)
+    text +=
+        "pointers = true   # one to each slice along the first dimension, or the name of a tensor of "
+        "offsets\n";
   if (tensor.output) return text + "role  = \"out\"   # or \"inout\"\n";
   if (const auto rows = uses.indexes.find(tensor.argument);
       rows != uses.indexes.end() && !is_float(tensor.dtype))
@@ -253,8 +293,10 @@ std::string contract_for(const Signature& entry, std::string_view cuda_source, c
     if (arg.kind == ArgKind::Scalar)
       scalars += fmt::format(
           "\n[scalars.{}]\ndtype = \"{}\"{}\nvalue = {}   # or values = [...], or range = [low, high]\n",
-          arg.name, info(arg.dtype).name, arg.known ? "" : kUnknownType,
-          arg.name.rfind("eps", 0) == 0 ? "1e-6" : "1.0");
+          arg.name, arg.type(), arg.known ? "" : kUnknownType,
+          arg.is_complex                  ? "[1.0, 0.0]"
+          : arg.name.rfind("eps", 0) == 0 ? "1e-6"
+                                          : "1.0");
   }
   const bool returns = entry.returns.find("int") != std::string::npos ||
                        entry.returns.find("cudaError_t") != std::string::npos;

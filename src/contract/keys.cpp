@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "contract/tensor.h"
+#include "contract/complex.h"
 
 namespace assay::contract {
 namespace {
@@ -85,9 +85,12 @@ const Key kKeys[] = {
     {kTensor, "values", String, "", "any finite number", "what legal inputs look like"},
     {kTensor, "align", Integer, "", "256", "bytes that its address is a multiple of"},
     {kTensor, "may_alias", String, "", "", "of an output: an input that it may share memory with"},
+    {kTensor, "buffer", String, "", "an allocation of its own", "the allocation that it is a part of, with others"},
+    {kTensor, "offset", Expression, "", "0", "where it begins in `buffer`, in bytes"},
+    {kTensor, "pointers", KeyType::BoolOrString, "", "false", "the kernel gets an array of pointers, one to each slice; or to each stretch between the offsets in this tensor"},
     {kTensor, "optional", Bool, "", "false", "of an input: the kernel may be given a null pointer instead"},
     {kScalar, "dtype", KeyType::ElementType, "", "", "its type as an argument"},
-    {kScalar, "value", Number, "", "", "the only value"},
+    {kScalar, "value", KeyType::NumberOrPair, "", "", "the only value; of a complex scalar [re, im]"},
     {kScalar, "values", Numbers, "", "", "instead of `value`: several"},
     {kScalar, "range", Numbers, "", "", "instead of `value`: [low, high]"},
     {kReference, "formula", String, "", "", "the mathematics"},
@@ -148,7 +151,9 @@ std::string type_text(const Key& key) {
                                          "a list of numbers",
                                          "a table",
                                          "a list of tables",
-                                         "the name of a type"};
+                                         "the name of a type",
+                                         "true, false or a string",
+                                         "a number, or two"};
   if (key.choices.empty()) return std::string(kNames[static_cast<std::size_t>(key.type)]);
   std::string text;
   for (const std::string& word : words_of(key.choices))
@@ -205,6 +210,13 @@ Json schema_of(const Key& key) {
     case KeyType::ElementType:
       schema = {{"enum", dtype_names()}};
       break;
+    case BoolOrString:
+      schema = {{"type", Json::array({"boolean", "string"})}};
+      break;
+    case NumberOrPair:
+      schema = {
+          {"oneOf", Json::array({Json{{"type", Json::array({"number", "boolean"})}}, list_of(number)})}};
+      break;
   }
   if (!key.choices.empty()) schema = {{"enum", words_of(key.choices)}};
   schema["description"] = std::string(key.meaning);
@@ -228,6 +240,7 @@ Json named(Json item) {
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(info(static_cast<DType>(i)).name);
+  for (const ComplexType& type : kComplexTypes) names.emplace_back(type.name);
   return names;
 }
 

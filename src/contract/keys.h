@@ -41,7 +41,9 @@ enum class KeyType : uint8_t {
   Numbers,
   Table,
   Tables,
-  ElementType
+  ElementType,
+  BoolOrString,
+  NumberOrPair
 };
 
 struct Key {
@@ -55,7 +57,7 @@ struct Key {
 
 const std::vector<Key>& all_keys();
 std::vector<std::string> keys_of(Section section);
-std::vector<std::string> dtype_names();
+std::vector<std::string> dtype_names();      // complex types last
 std::string_view title_of(Section section);  // "[kernel]"
 
 std::string key_table();    // as Markdown

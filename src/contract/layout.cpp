@@ -133,8 +133,7 @@ void Layout::unpack(const std::byte* image, Tensor& tensor) const {
   });
 }
 
-std::optional<Layout::Changed> Layout::changed_gap(const std::byte* before, const std::byte* after) const {
-  if (!has_gaps() || std::memcmp(before, after, static_cast<std::size_t>(bytes)) == 0) return std::nullopt;
+std::vector<bool> Layout::element_bytes() const {
   std::vector<bool> is_element(static_cast<std::size_t>(bytes));
   const int bits = info(dtype).bits;
   const int64_t length = extents.empty() ? 1 : extents.back(), step = extents.empty() ? 1 : strides.back();
@@ -145,6 +144,12 @@ std::optional<Layout::Changed> Layout::changed_gap(const std::byte* before, cons
         is_element[static_cast<std::size_t>(at)] = true;
     }
   });
+  return is_element;
+}
+
+std::optional<Layout::Changed> Layout::changed_gap(const std::byte* before, const std::byte* after) const {
+  if (!has_gaps() || std::memcmp(before, after, static_cast<std::size_t>(bytes)) == 0) return std::nullopt;
+  const std::vector<bool> is_element = element_bytes();
   Changed changed;
   for (int64_t i = 0; i < bytes; ++i) {
     if (is_element[static_cast<std::size_t>(i)] || before[i] == after[i]) continue;

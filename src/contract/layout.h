@@ -36,6 +36,8 @@ struct Layout {
     int64_t first = 0, count = 0;
   };
   std::optional<Changed> changed_gap(const std::byte* before, const std::byte* after) const;
+  // Of each byte, whether it belongs to an element.
+  std::vector<bool> element_bytes() const;
 
   // The coordinates of the element that this byte belongs to, of two the first; none: it belongs to none.
   std::optional<std::vector<int64_t>> element_at(int64_t byte) const;

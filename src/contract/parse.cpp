@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "contract/complex.h"
 #include "contract/formula.h"
 #include "contract/keys.h"
 #include "contract/lexer.h"
@@ -19,6 +20,8 @@ constexpr std::pair<std::string_view, std::string_view> kOtherDTypes[] = {
     {"uint32", "u32"},         {"uint64", "u64"},       {"boolean", "bool"}, {"int4", "i4"},
     {"uint4", "u4"},           {"fp4", "e2m1"},         {"nvfp4", "e2m1"},   {"mxfp4", "e2m1"},
     {"float8_e4m3fn", "e4m3"}, {"float8_e5m2", "e5m2"}, {"fp8", "e4m3"},     {"float4_e2m1fn", "e2m1"},
+    {"complex64", "c64"},      {"complex", "c64"},      {"cfloat", "c64"},   {"complex128", "c128"},
+    {"cdouble", "c128"},       {"tfloat32", "tf32"},
 };
 
 std::string_view name_of(TomlKind kind) {
@@ -63,6 +66,7 @@ Result<Contract> Reader::run() {
     ReferenceSpec& reference = contract_.reference;
     Result<Formula> formula =
         parse_formula(reference.formula_text, formula_places_, contract_.path, contract_.names());
+    if (formula) formula = in_real_numbers(contract_, std::move(*formula));
     if (!formula)
       return contract_.error_at({formula.error().line, formula.error().column}, formula.error().message);
     reference.formula = std::make_shared<const Formula>(std::move(*formula));
@@ -143,7 +147,9 @@ DType Reader::dtype(const TomlValue* value, std::string_view what) {
         fail(value->place, fmt::format("unknown {} `{}`; write `{}`", what, word, ours));
         return DType::f32;
       }
-  return static_cast<DType>(choice(value, names, what, static_cast<std::size_t>(DType::f32)));
+  const std::size_t chosen = choice(value, names, what, static_cast<std::size_t>(DType::f32));
+  return static_cast<DType>(chosen < std::size_t{kDTypeCount} ? chosen
+                                                              : static_cast<std::size_t>(DType::f32));
 }
 
 IntExpr Reader::int_expr(const TomlValue& value, std::string_view what) {
@@ -233,6 +239,8 @@ void Reader::read_all(const TomlValue& root) {
   if (!failed_ && contract_.outputs().empty())
     fail(contract_.tensors.back().place, "no tensor is an output; give one of them role = \"out\"");
   read_aliases(root);
+  check_places(root);
+  check_buffers(root);
   if (!failed_) read_shapes(root);
   if (!failed_) read_only_listed(root);
   if (!failed_) read_kernel(root);

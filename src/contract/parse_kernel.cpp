@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "contract/complex.h"
 #include "contract/formula.h"
 #include "contract/keys.h"
 #include "contract/reader.h"
@@ -161,7 +162,10 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
   for (const Dim& dim : contract_.dims) known.push_back(dim.name);
   for (const DerivedDim& dim : contract_.derived) known.push_back(dim.name);
   for (const TensorSpec& tensor : contract_.tensors) known.push_back(tensor.name);
-  for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
+  for (const ScalarSpec& scalar : contract_.scalars)
+    known.push_back(scalar.name.substr(0, scalar.name.find('.')));  // a complex one is known by its name
+  const Names buffers = contract_.buffers();
+  known.insert(known.end(), buffers.begin(), buffers.end());
   for (const TomlValue& item : value.array) {
     Arg arg;
     arg.name = string_in(item, "args");
@@ -172,6 +176,10 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
       arg.kind = ArgKind::Workspace;
     else if (contract_.tensor(arg.name))
       arg.kind = ArgKind::Tensor;
+    else if (std::ranges::find(buffers, arg.name) != buffers.end())
+      arg.kind = ArgKind::Buffer;
+    else if (contract_.scalar(real_part_of(arg.name)))
+      arg.kind = ArgKind::Complex;
     else if (contract_.dim(arg.name))
       arg.kind = ArgKind::Dim;
     else if (contract_.scalar(arg.name))
@@ -183,6 +191,9 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
                                           near.empty() ? ", nor `stream` or `workspace`"
                                                        : fmt::format("; did you mean `{}`?", near)));
     }
+    if (const TensorSpec* tensor = contract_.tensor(arg.name); tensor && !tensor->buffer.empty())
+      return fail(item.place,
+                  fmt::format("`{}` is a part of the buffer `{}`; pass that", arg.name, tensor->buffer));
     kernel.args.push_back(std::move(arg));
   }
 }
@@ -219,9 +230,14 @@ bool Reader::read_integer_argument(const TomlValue& item, Arg& arg) {
 }
 
 void Reader::check_outputs_among_args(const TomlValue& value, const Kernel& kernel) {
-  for (const TensorSpec* output : contract_.outputs())
-    if (std::ranges::none_of(kernel.args, [&](const Arg& arg) { return arg.name == output->name; }))
-      fail(value.place, fmt::format("the output `{}` is not among the arguments", output->name));
+  for (const TensorSpec* output : contract_.outputs()) {
+    const std::string& passed = output->buffer.empty() ? output->name : output->buffer;
+    if (std::ranges::none_of(kernel.args, [&](const Arg& arg) { return arg.name == passed; }))
+      fail(value.place, output->buffer.empty()
+                            ? fmt::format("the output `{}` is not among the arguments", output->name)
+                            : fmt::format("the buffer `{}` of the output `{}` is not among the arguments",
+                                          output->buffer, output->name));
+  }
 }
 
 void Reader::read_reference(const TomlValue& root) {
@@ -300,6 +316,7 @@ void Reader::read_cases(const TomlValue& root) {
       std::vector<Place> places = content_places(*contract_.text, value.place, value.string);
       if (!prefix.empty()) places.insert(places.begin(), prefix.size(), places.front());
       Result<Formula> made = parse_formula(prefix + value.string, places, contract_.path, contract_.names());
+      if (made) made = in_real_numbers(contract_, std::move(*made));
       if (made) return std::make_shared<const Formula>(std::move(*made));
       fail({made.error().line, made.error().column}, made.error().message);
       return nullptr;
@@ -367,24 +384,6 @@ void Reader::read_require(const TomlValue& root) {
     if (!value) continue;
     *target = number(*value, key);
     if (!(**target >= 0)) fail(value->place, fmt::format("`{}` cannot be negative", key));
-  }
-}
-
-// What only a function that gets addresses can be given, and only a formula can describe.
-void Reader::check_memory() {
-  for (const TensorSpec& tensor : contract_.tensors) {
-    const bool packed = info(tensor.dtype).bits < 8;
-    const std::string what = tensor.optional           ? "optional"
-                             : !tensor.strides.empty() ? "strided"
-                             : packed                  ? std::string(info(tensor.dtype).name)
-                                                       : "";
-    if (what.empty()) continue;
-    if (contract_.kernel.python)
-      return fail(tensor.place,
-                  fmt::format("`{}` is {}, which a Python function cannot be given", tensor.name, what));
-    if (contract_.reference.kind != ReferenceKind::Formula && !(what == "strided"))
-      return fail(tensor.place,
-                  fmt::format("`{}` is {}: write the reference as a formula", tensor.name, what));
   }
 }
 

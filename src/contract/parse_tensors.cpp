@@ -25,6 +25,8 @@ constexpr ValuesRow kValues[] = {
     {"probabilities", ValuesKind::Probabilities, 0, true},
     {"index", ValuesKind::Index, 1, false},
     {"tokens", ValuesKind::Tokens, 1, false},
+    {"distinct", ValuesKind::Distinct, 1, false},
+    {"slots", ValuesKind::Slots, 1, false},
     {"mask", ValuesKind::Mask, 0, false},
     {"offsets", ValuesKind::Offsets, 1, false},
     {"integers", ValuesKind::Integers, 2, false},
@@ -152,7 +154,7 @@ void Reader::read_tensor(const TomlEntry& entry) {
   TensorSpec tensor;
   tensor.name = entry.key;
   tensor.place = entry.place;
-  tensor.dtype = dtype(need(table, "dtype", where), "dtype");
+  const bool is_complex = element_type(need(table, "dtype", where), tensor.dtype);
   if (const TomlValue* shape = need(table, "shape", where)) {
     tensor.shape = int_exprs(*shape, "shape");
     if (tensor.shape.size() > 16) fail(shape->place, "a tensor can have at most 16 dimensions");
@@ -160,11 +162,27 @@ void Reader::read_tensor(const TomlEntry& entry) {
   if (const TomlValue* strides = table.find("strides")) read_strides(*strides, tensor);
   tensor.role = static_cast<Role>(choice(table.find("role"), {"in", "out", "inout"}, "role", 0));
   tensor.values = read_values(table.find("values"), tensor.dtype);
+  if (!failed_ && tensor.values.kind == ValuesKind::Distinct) require_room(tensor);
   tensor.align = integer(table.find("align"), 256, "align");
   if (tensor.align < 1 || (tensor.align & (tensor.align - 1)) != 0)
     fail(table.find("align")->place, "`align` must be a power of two");
+  if (!failed_ && is_complex) make_complex(tensor);
   read_optional(table.find("optional"), tensor);
+  read_buffer(table, tensor);
+  read_pointers(table, tensor);
   contract_.tensors.push_back(std::move(tensor));
+}
+
+// So many different indices there must be.
+void Reader::require_room(const TensorSpec& tensor) {
+  std::string count;
+  for (const IntExpr& extent : tensor.shape)
+    count += fmt::format("{}({})", count.empty() ? "" : " * ", extent.written());
+  if (tensor.shape.size() == 1) count = tensor.shape[0].written();
+  Result<std::vector<DimRelation>> relations = DimRelation::parse(
+      fmt::format("{} <= {}", count.empty() ? "1" : count, tensor.values.a.written()), named_);
+  if (!relations) return fail(tensor.place, relations.error().message);
+  for (DimRelation& relation : *relations) contract_.relations.push_back(std::move(relation));
 }
 
 void Reader::read_optional(const TomlValue* value, TensorSpec& tensor) {
@@ -293,7 +311,8 @@ void Reader::read_scalar(const TomlEntry& entry) {
   ScalarSpec scalar;
   scalar.name = entry.key;
   scalar.place = entry.place;
-  scalar.dtype = dtype(need(table, "dtype", where), "dtype");
+  if (element_type(need(table, "dtype", where), scalar.dtype))
+    return read_complex_scalar(entry, scalar.dtype);
   const TomlValue* one = table.find("value");
   const TomlValue* list = table.find("values");
   const TomlValue* range = table.find("range");

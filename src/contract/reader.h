@@ -1,6 +1,7 @@
 // From a TOML text to a Contract: every key by name, every mistake with its place. Private to parsing:
 //   parse.cpp          the whole, and values of a kind
 //   parse_tensors.cpp  dims, tensors, scalars
+//   parse_memory.cpp   complex numbers, parts of one allocation, arrays of pointers
 //   parse_kernel.cpp   kernel, shapes, reference, requirements
 #pragma once
 
@@ -82,6 +83,14 @@ class Reader {
   static bool split_arguments(const std::string& text, std::size_t open,
                               std::vector<std::pair<std::string, int>>& arguments);
   double real_argument(const std::pair<std::string, int>& argument, Place quote);
+  bool element_type(const TomlValue* value, DType& type);
+  void make_complex(TensorSpec& tensor);
+  void read_complex_scalar(const TomlEntry& entry, DType part);
+  void read_buffer(const TomlValue& table, TensorSpec& tensor);
+  void read_pointers(const TomlValue& table, TensorSpec& tensor);
+  void check_places(const TomlValue& root);
+  void check_buffers(const TomlValue& root);
+  void require_room(const TensorSpec& tensor);
   void read_optional(const TomlValue* value, TensorSpec& tensor);
   void check_memory();
   void read_strides(const TomlValue& value, TensorSpec& tensor);

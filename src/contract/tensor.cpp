@@ -46,6 +46,7 @@ constexpr std::array<DTypeInfo, kDTypeCount> kTable = {{
     {"e3m2", "__nv_fp6_e3m2", 1, 8, kFloat, Format::E3M2, true, 0, 0, "|u1"},
     {"e2m3", "__nv_fp6_e2m3", 1, 8, kFloat, Format::E2M3, true, 0, 0, "|u1"},
     {"e8m0", "__nv_fp8_e8m0", 1, 8, kFloat, Format::UE8M0, true, 0, 0, "|u1"},
+    {"tf32", "float", 4, 32, kFloat, Format::TF32, false, 0, 0, "<f4"},
 }};
 
 uint64_t raw(const std::byte* at, int bytes) {
@@ -135,6 +136,8 @@ double load(DType dtype, const std::byte* at) {
     case DType::e2m3:
     case DType::e8m0:
       return numerics::to_double(info(dtype).format, raw(at, 1));
+    case DType::tf32:
+      return double{tf32_value(static_cast<uint32_t>(raw(at, 4)))};
     default:
       return static_cast<double>(load_int(dtype, at));
   }
@@ -162,6 +165,14 @@ float odd_float(double value) {
   return std::bit_cast<float>(bits | 1);
 }
 
+// To nearest even, 10 bits after the leading one.
+uint32_t tf32_code(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (std::isinf(value)) return bits;
+  constexpr uint32_t kCut = (uint32_t{1} << 13) - 1;
+  return (bits + (kCut >> 1) + ((bits >> 13) & 1)) & ~kCut;
+}
+
 }  // namespace
 
 void store(DType dtype, std::byte* at, double value) {
@@ -175,6 +186,8 @@ void store(DType dtype, std::byte* at, double value) {
         return put(at, 2, numerics::f32_to_bf16_rn(odd_float(value)));
       case DType::f16:
         return put(at, 2, numerics::f32_to_f16_rn(odd_float(value)));
+      case DType::tf32:
+        return put(at, 4, tf32_code(odd_float(value)));
       default:
         break;
     }
@@ -214,6 +227,11 @@ double rounded(DType dtype, double value) {
       return load(dtype, cell);
     }
   }
+}
+
+double rounded_away(DType dtype, double value) {
+  const numerics::Format format = info(dtype).format;
+  return numerics::to_double(format, numerics::from_double(format, value, numerics::Rounding::NearestAway));
 }
 
 Tensor Tensor::zeros(DType dtype, std::vector<int64_t> extents) {

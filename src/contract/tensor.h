@@ -3,6 +3,7 @@
 // device sees them (row-major, contiguous, little-endian).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -21,9 +22,9 @@ namespace assay::contract {
 
 // clang-format off
 enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, u8, i16, i32, u32, i64, u64, boolean,
-                             i4, u4, e2m1, e3m2, e2m3, e8m0 };
+                             i4, u4, e2m1, e3m2, e2m3, e8m0, tf32 };
 // clang-format on
-inline constexpr int kDTypeCount = 20;
+inline constexpr int kDTypeCount = 21;
 // The names of those before reserve nothing else: formulas were written before the others existed.
 inline constexpr int kReservedDTypes = 14;
 
@@ -50,6 +51,11 @@ inline bool is_float(DType dtype) {
 
 bool has_nan(DType dtype);
 
+// What a stored tf32 is, as tensor cores read it: the low 13 bits do not count.
+inline float tf32_value(uint32_t code) {
+  return std::bit_cast<float>(code & 0xffffe000u);
+}
+
 // What one stored element of this dtype is as a number, and back. Floats are
 // exact doubles; stores round to nearest even (floats of 8 bits and fewer saturate; NaN
 // stays NaN where the format has one). Integers saturate when stored from a double and wrap when stored
@@ -60,6 +66,12 @@ void store(DType dtype, std::byte* at, double value);
 void store_int(DType dtype, std::byte* at, int64_t value);
 // `value` rounded to `dtype` as a store would, back as a double.
 double rounded(DType dtype, double value);
+// Whether kernels round ties to even or away from zero, as they like: cvt.rna is the usual conversion to tf32.
+inline bool ties_either_way(DType dtype) {
+  return dtype == DType::tf32;
+}
+// The same with ties away from zero.
+double rounded_away(DType dtype, double value);
 
 // Memory that begins as zeros, and costs nothing until it is touched: a huge tensor may be mostly empty. (A
 // vector with such an allocator visits every byte to destroy it, unless the compiler sees that this does

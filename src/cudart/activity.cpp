@@ -31,7 +31,10 @@ void set_bits(uint64_t* words, uint64_t first, uint64_t count) {
     const uint64_t bit = first % kWordBits, here = std::min(end - first, kWordBits - bit);
     const uint64_t mask = (here == kWordBits ? ~uint64_t{0} : (uint64_t{1} << here) - 1) << bit;
     uint64_t& word = words[first / kWordBits];
-    if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != mask)
+    if (here == kWordBits)
+      __atomic_store_n(&word, mask,
+                       __ATOMIC_RELAXED);  // nobody clears a bit: no need to keep the others' ones
+    else if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != mask)
       __atomic_fetch_or(&word, mask, __ATOMIC_RELAXED);
     first += here;
   }
@@ -181,7 +184,8 @@ Activity::Use* Activity::use_of(vgpu::Address address) const {
   return address < use->allocation.end() ? use : nullptr;
 }
 
-Activity::Site& Activity::site(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address) {
+[[gnu::always_inline]] inline Activity::Site& Activity::site(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                                             vgpu::Address address) {
   constexpr std::size_t kSites = 256;
   thread_local std::array<Site, kSites> sites;
   Site& site = sites[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kSites];
@@ -197,13 +201,14 @@ Activity::Site& Activity::site(const vgpu::Warp& warp, const vgpu::Inst& inst, v
   return site;
 }
 
-void Activity::used(Use& use) {
+[[gnu::always_inline]] inline void Activity::used(Use& use) {
   if (use.is_touched.load(std::memory_order_relaxed) || use.is_touched.exchange(true)) return;
   const std::lock_guard lock(mutex_);
   touched_.push_back(&use);
 }
 
-void Activity::read(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address, uint64_t bytes) {
+[[gnu::always_inline]] inline void Activity::read(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                                  vgpu::Address address, uint64_t bytes) {
   Use* use = site(warp, inst, address).use;
   if (!use) return;
   used(*use);

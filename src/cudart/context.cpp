@@ -71,12 +71,11 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
     writer_.launch(run);
     if (activity_) activity_->grid_ended(run, fault_name(run.outcome().fault.kind));
     report_findings();
+    report_other_races();
   };
   if (settings.schedules != 0)
     stream_options.grid_alone = [this, count = settings.schedules](const vgpu::GridWork& work) {
-      for (const vgpu::ScheduleDifference& difference :
-           vgpu::compare_schedules(*device_, work.kernel, work.config, work.parameters, count))
-        report(checks::finding_of(difference, work.kernel));
+      compare_schedules(work, count);
     };
   stream_options.grid_starts = [this](vgpu::LaunchConfig& config) {
     if (sample_) sample_->starts(config);
@@ -110,6 +109,7 @@ Context::~Context() {
 
 void Context::listen(protocol::CheckSet checks) {
   if (checks.empty()) return;
+  races_under_schedules_ = checks.has(protocol::Check::Races);
   sample_ = std::make_unique<checks::BlockSample>(findings_, device_->memory());
   device_->listen(sample_.get());  // before all others
   streams_->listen(sample_.get());
@@ -124,6 +124,32 @@ void Context::listen(protocol::CheckSet checks) {
       checks, findings_, [this](Finding finding) { report(std::move(finding)); }, *device_, *streams_, judge);
 }
 
+// Races that depend on who takes a lock or when a flag is polled show under some orders only, so each of them is looked
+// at by a race check of its own. What it finds waits until the launch itself has run: that may show the same.
+void Context::compare_schedules(const vgpu::GridWork& work, uint64_t count) {
+  checks::FindingLog log;
+  std::vector<std::unique_ptr<vgpu::Listener>> races;
+  vgpu::ScheduleWatch watch;
+  if (races_under_schedules_)
+    watch.begin = [&] {
+      races = checks::make_checks(protocol::CheckSet{protocol::Check::Races}, log, device_->memory());
+      std::vector<vgpu::Listener*> listeners;
+      for (const auto& race : races) listeners.push_back(race.get());
+      return listeners;
+    };
+  watch.end = [&](uint64_t schedule) {
+    for (Finding& finding : log.take()) {
+      auto* race = std::get_if<evidence::Race>(&finding.evidence);
+      if (!race) continue;
+      race->schedule = schedule;
+      other_races_.push_back(std::move(finding));
+    }
+  };
+  for (const vgpu::ScheduleDifference& difference :
+       vgpu::compare_schedules(*device_, work.kernel, work.config, work.parameters, count, watch))
+    report(checks::finding_of(difference, work.kernel));
+}
+
 void Context::host_waited() {
   if (host_check_ && host_check_->watch()) host_check_->watch()->waited();
 }
@@ -131,8 +157,16 @@ void Context::host_waited() {
 void Context::report_findings() {
   std::vector<Finding> findings = findings_.take();
   const bool any = !findings.empty();
-  for (Finding& finding : findings) report(std::move(finding));
+  for (Finding& finding : findings) {
+    if (finding.kind == Kind::DataRace) raced_.emplace(finding.where.file, finding.where.line);
+    report(std::move(finding));
+  }
   if (any) writer_.write(protocol::FindingsReportedEvent{});
+}
+
+void Context::report_other_races() {
+  for (Finding& finding : std::exchange(other_races_, {}))
+    if (raced_.emplace(finding.where.file, finding.where.line).second) report(std::move(finding));
 }
 
 void Context::report(Finding finding) {

@@ -132,11 +132,17 @@ class Context {
 
  private:
   void listen(protocol::CheckSet checks);
+  // Runs a launch under other schedules first, and reports what differs.
+  void compare_schedules(const vgpu::GridWork& work, uint64_t count);
+  void report_other_races();
   void add_origins(Finding& finding);  // the host code that launched and allocated what it is about
 
   EventWriter& writer_;
   std::mutex mutex_;
   checks::FindingLog findings_;
+  bool races_under_schedules_ = false;           // they are watched
+  std::vector<Finding> other_races_;             // under other schedules, of the launch under way
+  std::set<std::pair<std::string, int>> raced_;  // lines of races that were reported
   std::unique_ptr<checks::BlockSample> sample_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;
   std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched

@@ -17,7 +17,7 @@ namespace {
 using Judged = std::optional<Words>;
 namespace fs = std::filesystem;
 
-constexpr int kNoImage = 209, kUnsupportedPtx = 222;
+constexpr int kNoImage = 209, kPtxTooNew = 222;
 
 std::string arch_text(const CodeImage& image) {
   return fmt::format("{}_{}{}", image.is_ptx ? "compute" : "sm", image.arch,
@@ -76,7 +76,7 @@ Judged ptx_too_new(const Facts& facts) {
   const bool known = facts.driver.version < releases().back().cuda + 10;
   for (const CudaRelease& release : releases())
     if (release.cuda <= facts.driver.version) taken = release.ptx;
-  if ((!known || taken == 0 || wanted <= taken) && facts.driver.subject_error != kUnsupportedPtx) return {};
+  if ((!known || taken == 0 || wanted <= taken) && facts.driver.subject_error != kPtxTooNew) return {};
   const auto release =
       std::ranges::find_if(releases(), [&](const CudaRelease& one) { return one.ptx >= wanted; });
   return Words{

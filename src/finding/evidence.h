@@ -66,6 +66,7 @@ struct TensorElement {
   std::string tensor;
   std::vector<int64_t> extents;
   std::vector<int64_t> index;  // empty: no element of it, but a place near it
+  bool is_complex = false;     // the last extent is that of the parts
 };
 
 enum class Space : uint8_t { None, Generic, Global, Shared, Local, Constant, Parameter, Host };
@@ -178,7 +179,8 @@ struct Race {
   bool noncoherent = false;  // the later one is ld.global.nc
   bool same_value = false;   // it stores the value that is already there
   Fix fix;
-  HostPlace host;  // the later access, where it is the host's
+  HostPlace host;         // the later access, where it is the host's
+  uint64_t schedule = 0;  // under which it showed, where that is not the run's own
 };
 
 struct Synchronisation {
@@ -260,10 +262,12 @@ struct Diagnosis {
 
 // Two calls whose results must agree and do not.
 struct Difference {
-  std::string relation;  // "repeated", "scaled", "permuted", …; "schedules": one launch, from the same memory
-  std::string change;    // "dy times 4", "schedules 0 and 3"; empty: the same inputs
-  std::string dim;       // that the contract declares batch_invariant; empty: it follows from the formula
-  int64_t count = 0;     // of elements
+  std::string
+      relation;  // "repeated", "scaled", "permuted", …; "schedules": one launch, from the same memory; on a real
+                 // GPU "load" (`change` says how it was repeated) and "graph"
+  std::string change;  // "dy times 4", "schedules 0 and 3"; empty: the same inputs
+  std::string dim;     // that the contract declares batch_invariant; empty: it follows from the formula
+  int64_t count = 0;   // of elements
   std::vector<int64_t> index;
   std::string first, second;  // the values there, as text
 };
@@ -281,6 +285,7 @@ struct Numeric {
   std::string output;
   std::string misfit;  // a Python function returned something that is no such output: what it returned
   bool is_integer = false;
+  bool is_complex = false;  // the last coordinate of an element is its part
   int64_t judged = 0, outside = 0;
   int64_t class_differs = 0;  // NaN or infinity where it should not be, or missing
   int64_t hidden = 0;         // … of these: finite where it should not be

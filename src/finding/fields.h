@@ -148,6 +148,7 @@ void list(V& v, Race& r) {
   v("same_value", r.same_value);
   v("order_by", r.fix);
   v("host", r.host);
+  v("schedule", r.schedule);
 }
 template <class V>
 void list(V& v, Synchronisation& s) {
@@ -363,6 +364,9 @@ void list(V& v, FoundCase& f) {
   v("smallest", f.smallest);
   v("smallest_shows", f.smallest_shows);
   v("trials", f.trials);
+  v("devices", f.devices);
+  v("other_shows", f.other_shows);
+  v("witness", f.witness);
 }
 
 // ---- Names of enumerators, in their order ----

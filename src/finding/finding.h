@@ -65,6 +65,10 @@ struct FoundCase {
   std::string smallest_shows;  // what that one shows, where it shows only a part
   std::string trial;           // the smallest trial encoded as JSON (trial/trial.h), for `assay replay`
   int trials = 1;              // in which it was seen
+  std::vector<std::string>
+      devices;          // that showed it: "virtual", "cuda"; empty: the virtual one, with no other beside it
+  std::string witness;  // what another tool said of it: "compute-sanitizer memcheck: Invalid …"
+  std::string other_shows;  // what the second of them shows of it
 };
 
 struct Finding {

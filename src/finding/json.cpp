@@ -333,7 +333,7 @@ void add_texts(const evidence::Numeric& e, Json& json) {
   json["elements_outside"] = e.outside;
   if (e.worst) {
     Json& worst = json["worst"];
-    worst["element"] = index_text(e.worst->index);
+    worst["element"] = element_text(e.worst->index, e.is_complex);
     worst["stored"] = Writer::encoded(e.worst->stored);
     worst["exact"] = Writer::encoded(e.worst->exact);
     worst["admitted"] = {Writer::encoded(e.worst->low), Writer::encoded(e.worst->high)};

@@ -59,7 +59,7 @@ bool is_inexact(Kind kind) {
 }
 
 bool is_numeric(Kind kind) {
-  return is_inexact(kind) || kind == Kind::Nonfinite;
+  return is_inexact(kind) || kind == Kind::Nonfinite || kind == Kind::WrongDistribution;
 }
 
 }  // namespace assay

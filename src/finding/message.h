@@ -17,6 +17,8 @@ std::string sentence(const evidence::ComparedText& compared);
 std::string worst_text(const evidence::Numeric& numeric);
 // "[3, 5]"; empty for a scalar.
 std::string index_text(const std::vector<int64_t>& index);
+// "[3].im" of a complex tensor, whose last coordinate is the part; else the same.
+std::string element_text(const std::vector<int64_t>& index, bool is_complex);
 // "offset 12 of `x` (4096 bytes)", "12 bytes past the end of `x` (4096 bytes)", "tile[1][5]".
 std::string text_of(const evidence::Place& place);
 // "main.cu:31 (main)", "train.py:31 in step", or the function and "program+0x1234".

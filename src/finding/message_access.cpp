@@ -7,11 +7,11 @@ namespace assay {
 
 using namespace evidence;
 
-namespace {
-
 std::string triple(const Index3& index) {
   return fmt::format("({},{},{})", index[0], index[1], index[2]);
 }
+
+namespace {
 
 std::string_view name_of(Space space) {
   constexpr std::string_view kNames[] = {"",      "generic",  "global",    "shared",
@@ -41,8 +41,9 @@ std::string in_allocation(const Place& place) {
   if (place.offset == size) return fmt::format("just past the end of {}", name);
   if (place.offset > size) return fmt::format("{} bytes past the end of {}", place.offset - size, name);
   const bool inside = place.element && !place.element->index.empty();
-  const std::string text = inside ? place.element->tensor + index_text(place.element->index)
-                                  : fmt::format("offset {} of {}", place.offset, name);
+  const std::string text =
+      inside ? place.element->tensor + element_text(place.element->index, place.element->is_complex)
+             : fmt::format("offset {} of {}", place.offset, name);
   return allocation.live ? text : text + ", which has been freed";
 }
 

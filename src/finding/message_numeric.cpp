@@ -60,13 +60,23 @@ std::string nonfinite_text(const Numeric& e) {
 
 std::string difference_text(const Numeric& e) {
   const Difference& d = *e.difference;
-  const std::string element = e.output + index_text(d.index);
+  const std::string element = e.output + element_text(d.index, e.is_complex);
   if (d.relation == "schedules")
     return fmt::format(
         "what the launch writes depends on the order of its threads: {} word{} of {} differ{} under "
         "{}; byte {} begins a word that is {} and then {}",
         d.count, d.count == 1 ? "" : "s", e.output, d.count == 1 ? "s" : "", d.change,
         d.index.empty() ? 0 : d.index.front(), d.first, d.second);
+  if (d.relation == "load")
+    return fmt::format(
+        "two calls with the same inputs, {}, differ in {} element{} of {}: {} is {} and then {}", d.change,
+        d.count, d.count == 1 ? "" : "s", e.output, element, d.first, d.second);
+  if (d.relation == "graph")
+    return fmt::format(
+        "captured into a CUDA graph and replayed with other inputs, the call gives another result in {} "
+        "element{} of "
+        "{}: {} is {}, and {} from the graph",
+        d.count, d.count == 1 ? "" : "s", e.output, element, d.first, d.second);
   if (d.change.empty())
     return fmt::format("two calls with the same inputs differ in {} elements of {}: {} is {} and then {}",
                        d.count, e.output, element, d.first, d.second);
@@ -127,6 +137,11 @@ std::string index_text(const std::vector<int64_t>& index) {
   return text.empty() ? "" : "[" + text + "]";
 }
 
+std::string element_text(const std::vector<int64_t>& index, bool is_complex) {
+  if (!is_complex || index.empty()) return index_text(index);
+  return index_text({index.begin(), index.end() - 1}) + (index.back() == 0 ? ".re" : ".im");
+}
+
 std::string sentence(const ComparedText& c) {
   std::string text = fmt::format("is {}, should be {}", c.stored, c.exact);
   if (c.error.empty()) return text;
@@ -137,7 +152,8 @@ std::string sentence(const ComparedText& c) {
 
 std::string worst_text(const Numeric& e) {
   if (!e.worst) return "";
-  return fmt::format("{}{} {}", e.output, index_text(e.worst->index), sentence(e.worst->text));
+  return fmt::format("{}{} {}", e.output, element_text(e.worst->index, e.is_complex),
+                     sentence(e.worst->text));
 }
 
 std::string numeric_text(const Numeric& e) {

@@ -11,6 +11,7 @@ namespace assay {
 // "reads", "writes", "atomically updates".
 std::string_view verb(evidence::AccessKind access);
 std::string_view undefined_text(evidence::Undefined undefined);
+std::string triple(const evidence::Index3& index);  // "(0,1,2)"
 std::string text_of(const evidence::SharedArray& array);
 
 // What the evidence says. `kind` is the kind that was seen, before anything was attributed to a cause.

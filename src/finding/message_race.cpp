@@ -13,10 +13,6 @@ namespace {
 constexpr std::string_view kOrderOperations =
     "use one stream, or `cudaEventRecord` and `cudaStreamWaitEvent`, or wait on the host";
 
-std::string triple(const Index3& index) {
-  return fmt::format("({},{},{})", index[0], index[1], index[2]);
-}
-
 // "thread (1,0,0) of the same block", "a copy on stream 2".
 std::string who(const OtherAccess& other) {
   const bool in_kernel = !other.operation || other.operation->kind == "kernel";
@@ -118,7 +114,8 @@ std::string race_text(const Race& race) {
   }
   if (race.same_value) return text + " (it stores the value that is there already)";
   const std::string fix = text_of(race.fix);
-  return fix.empty() ? text : text + ": " + fix;
+  if (!fix.empty()) text += ": " + fix;
+  return race.schedule == 0 ? text : fmt::format("{} (it shows under `--seed {}`)", text, race.schedule);
 }
 
 }  // namespace assay

@@ -64,20 +64,21 @@ class ChoiceJudge {
     return {.tensor_cores = options_.tensor_cores, .threads = options_.threads};
   }
 
-  void report(const Choice& choice, int64_t judged, int64_t outside, std::string text) {
+  void report(const Choice& choice, int64_t judged, int64_t outside, std::string text,
+              Kind kind = Kind::WrongResult) {
     evidence::Numeric numeric;
     numeric.output = choice.is_output ? choice.name : choice.told.front().output;
     numeric.misfit = std::move(text);
     numeric.judged = judged;
     numeric.outside = outside;
     judgement_.findings.push_back(
-        {.kind = Kind::WrongResult, .severity = Severity::Error, .evidence = std::move(numeric)});
+        {.kind = kind, .severity = Severity::Error, .evidence = std::move(numeric)});
   }
 
   void test(const Choice& choice, const Draws& draws) {
     draws_[choice.name] = draws;
     if (const std::optional<Oddity> odd = least_probable(draws))
-      report(choice, static_cast<int64_t>(draws.outcome.size()), 0, odd->text);
+      report(choice, static_cast<int64_t>(draws.outcome.size()), 0, odd->text, Kind::WrongDistribution);
   }
 
   Result<void> one(const Choice& choice) {
@@ -376,7 +377,8 @@ class ChoiceJudge {
       if (const std::optional<Oddity> odd = least_probable(group);
           odd && (!worst || odd->log_p < worst->log_p))
         worst = odd;
-    if (worst) report(choice, static_cast<int64_t>(rows->rows.size()), 0, worst->text);
+    if (worst)
+      report(choice, static_cast<int64_t>(rows->rows.size()), 0, worst->text, Kind::WrongDistribution);
     return {};
   }
 
@@ -495,27 +497,42 @@ class ChoiceJudge {
   std::map<std::string, Draws> draws_;  // by choice
 };
 
-// Whether the draws of two calls are the same, as draws themselves.
-Draws agreement(const Draws& first, const Draws& second, const std::string& change) {
-  Draws same = first;
-  same.yes = fmt::format("the same with {}", change);
-  for (std::size_t i = 0; i < same.outcome.size(); ++i) {
-    const double p = (first.low[i] + first.high[i]) / 2, q = (second.low[i] + second.high[i]) / 2;
-    const double room = (first.high[i] - first.low[i] + second.high[i] - second.low[i]) / 2;
+// Whether each draw of one call is the one of the other call so many places later, as draws themselves.
+Draws agreement(const Draws& first, const Draws& second, int64_t shift, const std::string& seeds) {
+  Draws same;
+  same.name = first.name;
+  same.extents =
+      shift == 0 ? first.extents : std::vector<int64_t>{static_cast<int64_t>(first.outcome.size())};
+  same.yes = shift == 0 ? fmt::format("the same with {}", seeds)
+                        : fmt::format("the same with {}, {} place{} apart", seeds, std::abs(shift),
+                                      std::abs(shift) == 1 ? "" : "s");
+  const auto count = static_cast<int64_t>(first.outcome.size());
+  for (int64_t at = std::max<int64_t>(0, -shift); at < std::min(count, count - shift); ++at) {
+    const auto i = static_cast<std::size_t>(at), k = static_cast<std::size_t>(at + shift);
+    const double p = (first.low[i] + first.high[i]) / 2, q = (second.low[k] + second.high[k]) / 2;
+    const double room = (first.high[i] - first.low[i] + second.high[k] - second.low[k]) / 2;
     const double equal = p * q + (1 - p) * (1 - q);
-    same.low[i] = std::max(0.0, equal - room);
-    same.high[i] = std::min(1.0, equal + room);
-    const bool known = first.outcome[i] >= 0 && second.outcome[i] >= 0;
-    same.outcome[i] = static_cast<int8_t>(known ? first.outcome[i] == second.outcome[i] : -1);
+    same.low.push_back(std::max(0.0, equal - room));
+    same.high.push_back(std::min(1.0, equal + room));
+    const bool known = first.outcome[i] >= 0 && second.outcome[k] >= 0;
+    same.outcome.push_back(static_cast<int8_t>(known ? first.outcome[i] == second.outcome[k] : -1));
   }
   return same;
+}
+
+// Distances at which the draws of two calls are compared: seeds that are added to an index, or to one of four draws of
+// a thread, shift them by their difference.
+std::vector<int64_t> shifts(int64_t difference, int64_t count) {
+  std::vector<int64_t> found = {0};
+  for (const int64_t shift : {int64_t{1}, int64_t{-1}, difference, -difference})
+    if (std::abs(shift) < count && std::ranges::find(found, shift) == found.end()) found.push_back(shift);
+  return found;
 }
 
 }  // namespace
 
 std::vector<Finding> compare_draws(const Reference& reference, const Bindings& bindings,
-                                   const Bindings& reseeded, const std::string& change, const Outputs& first,
-                                   const Outputs& second) {
+                                   const Bindings& reseeded, const Outputs& first, const Outputs& second) {
   Judgement of_first, of_second;
   const Options options;
   ChoiceJudge before(reference, bindings, first, options, of_first),
@@ -523,14 +540,28 @@ std::vector<Finding> compare_draws(const Reference& reference, const Bindings& b
   if (!before.run() || !after.run()) return {};
   for (const Choice& choice : reference.choices(bindings)) {
     const auto a = before.draws().find(choice.name), b = after.draws().find(choice.name);
-    if (choice.seed.empty() || a == before.draws().end() || b == after.draws().end()) continue;
+    const auto differs = std::ranges::find_if(choice.seeds, [&](const std::string& seed) {
+      return bindings.scalars.at(seed).bits != reseeded.scalars.at(seed).bits;
+    });
+    if (differs == choice.seeds.end() || a == before.draws().end() || b == after.draws().end()) continue;
     if (a->second.outcome.size() != b->second.outcome.size()) continue;
-    const std::optional<Oddity> odd = least_probable(agreement(a->second, b->second, change));
-    if (!odd) continue;
+    const int64_t one = bindings.scalars.at(*differs).as_int(),
+                  other = reseeded.scalars.at(*differs).as_int();
+    const std::string seeds = fmt::format("{0} = {1} and with {0} = {2}", *differs, one, other);
+    const auto difference = static_cast<int64_t>(static_cast<uint64_t>(other) - static_cast<uint64_t>(one));
+    const auto count = static_cast<int64_t>(a->second.outcome.size());
+    std::optional<Oddity> worst;
+    for (const int64_t shift : shifts(difference, count))
+      if (const auto odd = least_probable(agreement(a->second, b->second, shift, seeds));
+          odd && (!worst || odd->log_p < worst->log_p))
+        worst = odd;
+    if (!worst) continue;
     evidence::Numeric numeric;
     numeric.output = choice.is_output ? choice.name : choice.told.front().output;
-    numeric.misfit = odd->text;
-    Finding finding{.kind = Kind::WrongResult, .severity = Severity::Error, .evidence = std::move(numeric)};
+    numeric.misfit = worst->text;
+    numeric.judged = count;
+    Finding finding{
+        .kind = Kind::WrongDistribution, .severity = Severity::Error, .evidence = std::move(numeric)};
     finding.attribution.relation = to_string(Relation::Reseeded);
     return {std::move(finding)};
   }

@@ -27,9 +27,10 @@ struct Choices {
 Result<Choices> judge_choices(const reference::Reference& reference, const contract::Bindings& bindings,
                               const Outputs& outputs, const Options& options, Judgement& judgement);
 
-// Of two calls that differ in a seed: draws that are not independent of each other.
+// Of two calls that differ in a seed: draws that are not independent of each other, at the same place or a few places
+// apart (a seed that is added to the index shifts the draws).
 std::vector<Finding> compare_draws(const reference::Reference& reference, const contract::Bindings& bindings,
-                                   const contract::Bindings& reseeded, const std::string& change,
-                                   const Outputs& first, const Outputs& second);
+                                   const contract::Bindings& reseeded, const Outputs& first,
+                                   const Outputs& second);
 
 }  // namespace assay::judge

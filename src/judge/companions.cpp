@@ -124,6 +124,11 @@ std::vector<int64_t> taken_from(const std::vector<int64_t>& extents, int axis,
   return from;
 }
 
+// Whether no two elements may be equal.
+bool are_distinct(const TensorSpec& spec) {
+  return spec.values.kind == ValuesKind::Distinct || spec.values.kind == ValuesKind::Slots;
+}
+
 // Whether a factor keeps the values legal.
 bool stays_legal(const TensorSpec& spec, const Tensor& tensor, double factor) {
   switch (spec.values.kind) {
@@ -299,7 +304,8 @@ class Finder {
   bool can_take(const Dim& dim) const {
     return std::all_of(contract_.tensors.begin(), contract_.tensors.end(), [&](const TensorSpec& spec) {
       if (!spec.is_input()) return true;
-      if (spec.values.kind == ValuesKind::Offsets && *axis_of(spec, dim.name) >= 0) return false;
+      if ((spec.values.kind == ValuesKind::Offsets || are_distinct(spec)) && *axis_of(spec, dim.name) >= 0)
+        return false;
       return !uses(spec.values.a, dim.name) && !uses(spec.values.b, dim.name);
     });
   }
@@ -365,16 +371,25 @@ class Finder {
   std::vector<Companion> found_;
 };
 
-// Other legal values of a scalar, a few.
+// Other legal values of a seed. Of a range, those that differ in one bit, wherever a kernel may cut or fold a seed: at
+// its ends, between bytes, words and halves, where the significand of a float ends. Neighbours differ in other ways, too.
 std::vector<int64_t> other_values(const contract::ScalarSpec& spec, int64_t value) {
   constexpr std::size_t kMostSeeds = 3;
+  constexpr int kBits[] = {0, 7, 8, 15, 16, 23, 24, 30, 31, 32, 33, 47, 48, 52, 61};
   std::vector<int64_t> others;
   for (const double other : spec.values)
     if (static_cast<int64_t>(other) != value && others.size() < kMostSeeds)
       others.push_back(static_cast<int64_t>(other));
   if (!spec.is_range()) return others;
-  if (static_cast<double>(value) + 1 <= spec.high) others.push_back(value + 1);
-  if (static_cast<double>(value) - 1 >= spec.low) others.push_back(value - 1);
+  const auto add = [&](int64_t other) {
+    const auto number = static_cast<double>(other);
+    if (number >= spec.low && number <= spec.high && other != value &&
+        std::ranges::find(others, other) == others.end())
+      others.push_back(other);
+  };
+  add(value + 1);
+  add(value - 1);
+  for (const int bit : kBits) add(value ^ int64_t{1} << bit);
   return others;
 }
 
@@ -383,12 +398,14 @@ std::vector<Companion> with_other_seeds(const Contract& contract, const Referenc
   std::vector<Companion> found;
   std::set<std::string> seeds;
   for (const reference::Choice& choice : reference.choices(bindings)) {
-    const contract::ScalarSpec* spec = contract.scalar(choice.seed);
-    if (!spec || !seeds.insert(choice.seed).second) continue;
-    for (const int64_t other : other_values(*spec, bindings.scalars.at(choice.seed).as_int())) {
-      Companion companion{Relation::Reseeded, fmt::format("{} = {}", choice.seed, other), "", bindings, {}};
-      companion.bindings.scalars[choice.seed] = contract::Scalar::of_int(spec->dtype, other);
-      found.push_back(std::move(companion));
+    for (const std::string& seed : choice.seeds) {
+      const contract::ScalarSpec* spec = contract.scalar(seed);
+      if (!spec || !seeds.insert(seed).second) continue;
+      for (const int64_t other : other_values(*spec, bindings.scalars.at(seed).as_int())) {
+        Companion companion{Relation::Reseeded, fmt::format("{} = {}", seed, other), "", bindings, {}};
+        companion.bindings.scalars[seed] = contract::Scalar::of_int(spec->dtype, other);
+        found.push_back(std::move(companion));
+      }
     }
   }
   return found;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/random.h"
 #include "judge/candidates.h"
@@ -46,13 +47,16 @@ struct Chosen {
 
 // The worst elements and as many at random, within the work that simulation may cost.
 Chosen choose(const Measured& measured, std::size_t most) {
-  std::vector<const Element*> all;
+  std::vector<std::pair<double, const Element*>> by_departure;
   for (const Element& element : measured.elements) {
-    if (!(element.flags & reference::kUnspecified)) all.push_back(&element);
+    if (!(element.flags & reference::kUnspecified))
+      by_departure.emplace_back(std::abs(departure(element, element.stored)), &element);
   }
-  std::stable_sort(all.begin(), all.end(), [](const Element* a, const Element* b) {
-    return std::abs(departure(*a, a->stored)) > std::abs(departure(*b, b->stored));
-  });
+  std::stable_sort(by_departure.begin(), by_departure.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<const Element*> all;
+  all.reserve(by_departure.size());
+  for (const auto& [off, element] : by_departure) all.push_back(element);
   Random random(all.size());
   for (std::size_t i = most / 2; i + 1 < all.size(); ++i) {
     std::swap(all[i], all[static_cast<std::size_t>(

@@ -118,12 +118,23 @@ bool any_broken(const Profile& profile) {
                      [](const OutputProfile& output) { return output.broken > 0; });
 }
 
-// Nothing coarser than f32 ever entered, so no sum was narrow, whatever its errors look like.
+// Nothing coarser than f32 ever entered but the rounding of results to their own type, so no sum was narrow, whatever
+// its errors look like.
 bool is_never_narrow(const contract::Contract& contract, const Profile& profile) {
   return contract.reference.accumulate == contract::DType::f32 && !any_broken(profile) &&
          std::all_of(profile.lines.begin(), profile.lines.end(), [](const LineProfile& line) {
-           return line.introduced_max <= kOrdinary && line.overflowed == 0;
+           return line.rounds_result || (line.introduced_max <= kOrdinary && line.overflowed == 0);
          });
+}
+
+// The program without any rounding is as far from the formula as the kernel is: it computes something else. Not where
+// the shadow lost track, nor where what is missing is so small that a cancellation may have lost it.
+bool is_another_formula(const Finding& finding, const Numeric& numeric, const OutputProfile& output,
+                        const contract::Contract& contract, const Profile& profile) {
+  if (explains(numeric, output) || !is_never_narrow(contract, profile)) return false;
+  if (finding.kind == Kind::LowPrecisionAccumulation) return true;
+  return finding.kind == Kind::PrecisionLoss && profile.retaken.empty() && profile.decisions.empty() &&
+         !suspect(finding, numeric, profile);
 }
 
 void explain(Finding& finding, const contract::Contract& contract,
@@ -133,8 +144,7 @@ void explain(Finding& finding, const contract::Contract& contract,
   numeric->profile = profile;
   const OutputProfile* output = output_named(*profile, numeric->output);
   if (!output) return;
-  if (!explains(*numeric, *output) && finding.kind == Kind::LowPrecisionAccumulation &&
-      is_never_narrow(contract, *profile)) {
+  if (is_another_formula(finding, *numeric, *output, contract, *profile)) {
     finding.kind = Kind::WrongResult;
     numeric->diagnosis.reset();
   }

@@ -249,8 +249,8 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
   const auto first = reference.expect(bindings, output, probe, budget);
   if (!first) return first.error();
   const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-  const double most =
-      std::max(static_cast<double>(kLeastAffordable), options.max_work / std::max(1.0, terms));
+  const double most = std::max(static_cast<double>(kLeastAffordable),
+                               options.max_work / (std::max(1.0, terms) * reference.cost_of_term(output)));
   if (most < static_cast<double>(elements.size())) {
     elements = choose(static_cast<int64_t>(most));
   }
@@ -287,6 +287,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
     admit_infinities(bindings, measured);
   }
   judgement.undecided += measured.undecided;
+  for (const Element& element : measured.elements) judgement.errors.add(element);
   Failure failure = find_failure(measured);
   if (partly) failure.failing.clear();
   if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "finding/finding.h"
+#include "judge/error_profile.h"
 #include "reference/reference.h"
 
 namespace assay::judge {
@@ -68,6 +69,7 @@ struct Judgement {
   int64_t elements = 0;  // of the outputs
   int64_t judged = 0;
   int64_t undecided = 0;  // a comparison or cast could go either way: several results admitted
+  ErrorProfile errors;    // of the elements that were measured one by one
 };
 
 Result<Judgement> judge(const contract::Contract& contract, const reference::Reference& reference,

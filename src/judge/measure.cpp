@@ -171,6 +171,10 @@ double Gauge::started(const Element& element) const {
 // The difference d of an element, scaled so that its square counts about one when it is wrong.
 void Gauge::compare(Element& element, std::size_t i) const {
   element.rounded = contract::rounded(expected_.dtype, element.value);
+  // Where a tie may go either way, the other neighbour is as right.
+  if (contract::ties_either_way(expected_.dtype) && std::isfinite(element.stored) &&
+      std::abs(element.stored - element.value) == std::abs(element.rounded - element.value))
+    element.rounded = element.stored;
   const double ulp = spacing_.at(element.rounded);
   const double rest = expected_.sigma_rest[i], start = started(element);
   const double noise = kNoiseFactor * (start == 0 ? rest : std::hypot(rest, start));

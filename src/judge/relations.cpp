@@ -96,7 +96,7 @@ std::string_view to_string(Relation relation) {
 std::vector<Finding> compare(const Contract& contract, const Reference& reference, const Bindings& bindings,
                              const Companion& companion, const Outputs& first, const Outputs& second) {
   if (companion.relation == Relation::Reseeded)
-    return compare_draws(reference, bindings, companion.bindings, companion.text, first, second);
+    return compare_draws(reference, bindings, companion.bindings, first, second);
   std::vector<Finding> findings;
   const bool declared = is_declared(contract, companion);
   const bool bits = declared || is_of_values(companion.relation) || companion.relation == Relation::Others;

@@ -29,15 +29,33 @@ constexpr CauseKind kKinds[] = {
     {Cause::UnorderedWork, Kind::StreamOrder},   {Cause::HeldStream, Kind::StreamOrder},
 };
 
+// The same for tensors that are parts of one allocation.
+void place_in(const std::vector<contract::BufferPart>& parts, evidence::Place& place) {
+  int64_t length = 0;
+  for (const contract::BufferPart& part : parts) length = std::max(length, part.at + part.layout.bytes);
+  const int64_t begin = static_cast<int64_t>(place.allocation->bytes) - length;
+  for (const contract::BufferPart& part : parts) {
+    auto index = part.layout.element_at(place.offset - begin - part.at);
+    if (!index) continue;
+    place.element = evidence::TensorElement{part.spec->name, part.layout.extents, std::move(*index),
+                                            part.spec->is_complex};
+    return;
+  }
+}
+
 // Which element of a tensor a byte of its buffer belongs to. The buffer may begin before the tensor (where
 // callers promise less than a fresh allocation's alignment) and ends with it.
 void place(const contract::Contract& contract, const contract::Shape& shape, evidence::Place& place) {
   if (!place.allocation) return;
-  const contract::TensorSpec* spec = contract.tensor(place.allocation->label);
-  if (!spec) return;
+  const std::string& label = place.allocation->label;
+  const contract::TensorSpec* spec = contract.tensor(label);
+  const auto parts = spec ? Result<std::vector<contract::BufferPart>>{std::vector<contract::BufferPart>{}}
+                          : contract.parts_of(label, shape);
+  if (!spec && parts && !parts->empty()) return place_in(*parts, place);
+  if (!spec || spec->pointers) return;
   const auto layout = spec->layout(shape);
   if (!layout) return;
-  evidence::TensorElement element{spec->name, layout->extents, {}};
+  evidence::TensorElement element{spec->name, layout->extents, {}, spec->is_complex};
   const int64_t bytes = static_cast<int64_t>(place.allocation->bytes), begin = bytes - layout->bytes;
   if (begin >= 0)
     if (auto index = layout->element_at(place.offset - begin)) element.index = std::move(*index);
@@ -102,6 +120,9 @@ std::vector<Finding> placed(std::vector<Finding> findings, const Known& known) {
       place(*known.contract, *known.shape, access->place);
     if (auto* race = std::get_if<evidence::Race>(&finding.evidence))
       place(*known.contract, *known.shape, race->place);
+    if (auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence))
+      if (const contract::TensorSpec* spec = known.contract->tensor(numeric->output))
+        numeric->is_complex = spec->is_complex;
   }
   return findings;
 }

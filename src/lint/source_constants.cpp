@@ -176,9 +176,9 @@ bool is_comparison(std::string_view sign) {
   return sign == "<" || sign == ">" || sign == "<=" || sign == ">=" || sign == "==" || sign == "!=";
 }
 
-class Reader {
+class SourceReader {
  public:
-  Reader(Tokens tokens, SizeConstants& found) : tokens_(std::move(tokens)), found_(found) {}
+  SourceReader(Tokens tokens, SizeConstants& found) : tokens_(std::move(tokens)), found_(found) {}
 
   void run() {
     define_names();
@@ -345,7 +345,7 @@ class Reader {
 }  // namespace
 
 void constants_of(std::string_view source, SizeConstants& found) {
-  Reader(Lexer(source).run(), found).run();
+  SourceReader(Lexer(source).run(), found).run();
 }
 
 }  // namespace assay::lint

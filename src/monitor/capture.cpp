@@ -208,8 +208,9 @@ Result<void> write_whole(const std::string& path, const std::string& bytes) {
 }  // namespace
 
 Result<void> write_capture(const std::string& path, const Capture& capture) {
-  std::vector<TarFile> files = {{kManifest, manifest_of(capture).dump(2) + "\n"},
-                                {file_name(0), capture.contract.bytes}};
+  std::vector<TarFile> files = {
+      {kManifest, manifest_of(capture).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"},
+      {file_name(0), capture.contract.bytes}};
   for (std::size_t i = 0; i < capture.files.size(); ++i)
     files.push_back({file_name(i + 1), capture.files[i].bytes});
   if (!capture.library.bytes.empty()) files.push_back({kLibrary, capture.library.bytes});

@@ -3,14 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace assay::monitor {
 
 namespace {
 
-// ln(1 + e^x): M grows beyond what a double can hold.
-double log_one_plus_exp(double x) {
-  return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+// ln(e^a + e^b): both grow beyond what a double can hold.
+double log_of_sum(double a, double b) {
+  const double larger = std::max(a, b), smaller = std::min(a, b);
+  return std::isinf(larger) ? larger : larger + std::log1p(std::exp(smaller - larger));
+}
+
+double log_of_average(const std::array<double, Detector::kRatios.size()>& logs) {
+  double sum = -std::numeric_limits<double>::infinity();
+  for (const double one : logs) sum = log_of_sum(sum, one);
+  return sum - std::log(static_cast<double>(logs.size()));
 }
 
 }  // namespace
@@ -21,27 +29,31 @@ Detector::Detector(double samples) : log_limit_(std::log(samples)) {
 
 void Detector::reset() {
   logs_.fill(-std::numeric_limits<double>::infinity());
+  weighted_.fill(-std::numeric_limits<double>::infinity());
+  samples_ = 0;
   is_alarmed_ = false;
 }
 
 bool Detector::add(uint64_t differing, double mean) {
-  for (std::size_t i = 0; i < kRatios.size(); ++i)
-    logs_[i] = log_one_plus_exp(logs_[i]) + static_cast<double>(differing) * std::log(kRatios[i]) -
-               mean * (kRatios[i] - 1);
-  is_alarmed_ = is_alarmed_ || log_average() >= log_limit_;
+  const auto number = static_cast<double>(++samples_);
+  const double log_weight = -std::log(number) - std::log1p(number);
+  for (std::size_t i = 0; i < kRatios.size(); ++i) {
+    const double gain = static_cast<double>(differing) * std::log(kRatios[i]) - mean * (kRatios[i] - 1);
+    logs_[i] = log_of_sum(logs_[i], 0) + gain;
+    weighted_[i] = log_of_sum(weighted_[i], log_weight) + gain;
+  }
+  is_alarmed_ = is_alarmed_ || log_of_average(logs_) >= log_limit_;
   return is_alarmed_;
 }
 
-double Detector::log_average() const {
-  const double largest = *std::max_element(logs_.begin(), logs_.end());
-  if (std::isinf(largest)) return largest;
-  double sum = 0;
-  for (const double one : logs_) sum += std::exp(one - largest);
-  return largest + std::log(sum / static_cast<double>(logs_.size()));
+double Detector::log10_evidence() const {
+  return log_of_average(logs_) / std::numbers::ln10;
 }
 
-double Detector::log10_evidence() const {
-  return log_average() / std::log(10.0);
+// What is left of the weights, 1 / (samples + 1), is that of changes yet to come.
+double Detector::log10_e_value() const {
+  return log_of_sum(log_of_average(weighted_), -std::log1p(static_cast<double>(samples_))) /
+         std::numbers::ln10;
 }
 
 }  // namespace assay::monitor

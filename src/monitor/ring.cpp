@@ -42,6 +42,7 @@ struct Ring::Header {
   std::atomic<uint64_t> next;  // number of the next sample
   struct Slot {
     std::atomic<uint32_t> state;
+    std::atomic<uint32_t> attempts;
     uint64_t bytes;
     uint64_t number;
     int64_t unix_ns;
@@ -174,6 +175,7 @@ void Ring::end_fill(uint32_t index, uint64_t bytes, int64_t unix_ns) {
   slot.bytes = bytes;
   slot.number = header().next.fetch_add(1);
   slot.unix_ns = unix_ns;
+  slot.attempts = 0;
   slot.state.store(static_cast<uint32_t>(State::Full));
 }
 
@@ -186,6 +188,12 @@ bool Ring::is_empty() const {
     const auto state = static_cast<State>(header().slot[i].state.load());
     if (state == State::Full || state == State::Judging) return false;
   }
+  return true;
+}
+
+bool Ring::is_full() const {
+  for (uint32_t i = 0; i < slots_; ++i)
+    if (header().slot[i].state.load() == static_cast<uint32_t>(State::Free)) return false;
   return true;
 }
 
@@ -206,7 +214,10 @@ std::optional<Ring::Filled> Ring::begin_judge() {
   if (!oldest) return std::nullopt;
   Header::Slot& taken = header().slot[*oldest];
   taken.state.store(static_cast<uint32_t>(State::Judging));
-  return Filled{*oldest, {slot(*oldest), std::min(taken.bytes, slot_bytes_)}, taken.unix_ns};
+  return Filled{*oldest,
+                {slot(*oldest), std::min(taken.bytes, slot_bytes_)},
+                taken.unix_ns,
+                taken.attempts.fetch_add(1) + 1};
 }
 
 void Ring::end_judge(uint32_t index) {

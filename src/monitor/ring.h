@@ -74,12 +74,15 @@ class Ring {
   void end_fill(uint32_t index, uint64_t bytes, int64_t unix_ns);
   void abandon(uint32_t index);
   bool is_empty() const;  // nothing is Full or Judging
+  bool is_full() const;   // no slot is Free
 
   // assayd: the oldest full slot.
   struct Filled {
     uint32_t index = 0;
     std::span<const std::byte> bytes;
     int64_t unix_ns = 0;  // when it was filled
+    uint32_t attempts =
+        0;  // to judge it, this one included: an assayd that ended in the middle leaves it to the next
   };
   std::optional<Filled> begin_judge();
   void end_judge(uint32_t index);

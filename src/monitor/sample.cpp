@@ -31,6 +31,13 @@ CallShape::CallShape(const contract::Contract& contract) : contract_(contract) {
 }
 
 std::string CallShape::unreadable() const {
+  for (const contract::TensorSpec& spec : contract_.tensors)
+    if (!spec.buffer.empty() || spec.pointers)
+      return fmt::format("the tensor {} is {}, and such calls cannot be watched", spec.name,
+                         spec.uncommon_memory());
+  for (const Arg& arg : contract_.kernel.args)
+    if (arg.kind == ArgKind::Complex)
+      return fmt::format("the scalar {} is complex, and such calls cannot be watched", arg.name);
   for (const contract::Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
     const bool given = std::ranges::any_of(contract_.kernel.args, [&](const Arg& arg) {

@@ -5,6 +5,7 @@
 
 #include "finding/json.h"
 #include "protocol/fields.h"
+#include "protocol/quick_line.h"
 
 namespace assay::protocol {
 
@@ -104,47 +105,56 @@ Json json_of(const StackEvent& e) {
     stack.push_back({{"file", frame.where.file}, {"line", frame.where.line}, {"function", frame.function}});
   return {{"id", e.id}, {"calls", e.calls}, {"stack", stack}};
 }
-Json json_of(const AllocationEvent& e) {
-  return {{"id", e.id},        {"address", e.address}, {"bytes", e.bytes},    {"label", e.label},
-          {"host", e.is_host}, {"stack", e.stack},     {"seconds", e.seconds}};
+std::string quick_line(const AllocationEvent& e) {
+  return QuickLine("allocation")
+      .add("id", e.id)
+      .add("address", e.address)
+      .add("bytes", e.bytes)
+      .add("label", std::string_view(e.label))
+      .add("host", e.is_host)
+      .add("stack", e.stack)
+      .add("seconds", e.seconds)
+      .take();
 }
-Json json_of(const ReleaseEvent& e) {
-  return {{"id", e.id},
-          {"seconds", e.seconds},
-          {"held", e.is_held},
-          {"counted", e.is_counted},
-          {"never_written", e.never_written},
-          {"never_read", e.never_read},
-          {"last_use", e.last_use},
-          {"writer", e.writer},
-          {"file", e.written_at.file},
-          {"line", e.written_at.line}};
+std::string quick_line(const ReleaseEvent& e) {
+  return QuickLine("release")
+      .add("id", e.id)
+      .add("seconds", e.seconds)
+      .add("held", e.is_held)
+      .add("counted", e.is_counted)
+      .add("never_written", e.never_written)
+      .add("never_read", e.never_read)
+      .add("last_use", e.last_use)
+      .add("writer", std::string_view(e.writer))
+      .add("file", std::string_view(e.written_at.file))
+      .add("line", e.written_at.line)
+      .take();
+}
+std::string quick_line(const OperationEvent& e) {
+  QuickLine line("operation");
+  line.add("id", e.id)
+      .add("stream", e.stream)
+      .add("kind", kOperations[static_cast<std::size_t>(e.kind)])
+      .add("called", e.called)
+      .add("returned", e.returned)
+      .add("begin", e.begin)
+      .add("end", e.end)
+      .add("graph", e.is_graph);
+  if (e.kind == OperationKind::Kernel) {
+    line.add("kernel", std::string_view(e.kernel))
+        .add("grid", e.grid)
+        .add("block", e.block)
+        .add("shared_bytes", e.shared_bytes)
+        .add("warp_instructions", e.warp_instructions)
+        .add("fault", std::string_view(e.fault));
+  } else {
+    line.add("bytes", e.bytes).add("from_host", e.from_host).add("to_host", e.to_host);
+  }
+  return line.take();
 }
 Json json_of(const OutOfMemoryEvent& e) {
   return {{"bytes", e.bytes}, {"free", e.free}, {"stack", e.stack}, {"seconds", e.seconds}};
 }
-Json json_of(const OperationEvent& e) {
-  Json json = {{"id", e.id},
-               {"stream", e.stream},
-               {"kind", std::string(kOperations[static_cast<std::size_t>(e.kind)])},
-               {"called", e.called},
-               {"returned", e.returned},
-               {"begin", e.begin},
-               {"end", e.end},
-               {"graph", e.is_graph}};
-  if (e.kind == OperationKind::Kernel) {
-    json.update({{"kernel", e.kernel},
-                 {"grid", e.grid},
-                 {"block", e.block},
-                 {"shared_bytes", e.shared_bytes},
-                 {"warp_instructions", e.warp_instructions},
-                 {"fault", e.fault}});
-  } else {
-    json.update({{"bytes", e.bytes}, {"from_host", e.from_host}, {"to_host", e.to_host}});
-  }
-  return json;
-}
-
 // ---- Reading ----
 
 std::array<uint32_t, 3> read_extents(FieldReader& fields, const char* name) {
@@ -367,9 +377,17 @@ Event read(FieldReader& fields) {
 }  // namespace
 
 std::string encode(const Event& event) {
-  Json json = {{"event", std::string(kNames[event.index()])}};
-  json.update(std::visit([](const auto& e) { return json_of(e); }, event));
-  return line_of(json);
+  return std::visit(
+      [&](const auto& e) {
+        if constexpr (requires { quick_line(e); }) {
+          return quick_line(e);
+        } else {
+          Json json = {{"event", std::string(kNames[event.index()])}};
+          json.update(json_of(e));
+          return line_of(json);
+        }
+      },
+      event);
 }
 
 Result<Event> decode_event(std::string_view line) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "protocol/fields.h"
+#include "protocol/load_messages.h"
 #include "protocol/protocol.h"
 
 namespace assay::protocol {
@@ -42,6 +43,7 @@ Json json_of(const BufferRequest& buffer) {
                {"out", buffer.out},
                {"is_input", buffer.is_input},
                {"is_read_only", buffer.is_read_only},
+               {"is_result", buffer.is_result},
                {"shares", buffer.shares},
                {"parts", [&] {
                   Json parts = Json::array();
@@ -50,6 +52,7 @@ Json json_of(const BufferRequest& buffer) {
                   return parts;
                 }()}};
   if (buffer.made) json["made"] = json_of(*buffer.made);
+  if (!buffer.pointers.empty()) json["pointers"] = buffer.pointers;
   return json;
 }
 
@@ -103,12 +106,17 @@ BufferRequest read_buffer(FieldReader& fields, int64_t memory_bytes, std::size_t
   buffer.out = fields.integer("out", 0, memory_bytes - copied);
   buffer.is_input = fields.boolean("is_input");
   buffer.is_read_only = fields.boolean("is_read_only");
+  buffer.is_result = fields.boolean("is_result");
   buffer.shares = static_cast<int>(fields.integer("shares", -1, static_cast<int64_t>(buffers) - 1));
   fields.objects("parts", kMostParts, [&](FieldReader& part) {
     const int64_t from = part.integer("from", 0, buffer.bytes);
     buffer.parts.emplace_back(from, part.integer("length", 0, buffer.bytes - from));
   });
   if (fields.has("made")) buffer.made = read_made(fields.object("made"), memory_bytes, buffer.out);
+  if (fields.has("pointers"))
+    fields.integers("pointers", static_cast<std::size_t>(buffer.length) / sizeof(uint64_t), 0,
+                    static_cast<int64_t>(buffers) - 1,
+                    [&](int64_t which) { buffer.pointers.push_back(static_cast<int>(which)); });
   return buffer;
 }
 
@@ -177,6 +185,7 @@ std::string encode(const WorkerSetup& setup) {
                   {"symbol", setup.symbol},
                   {"is_kernel", setup.is_kernel},
                   {"returns_int", setup.returns_int},
+                  {"is_witnessed", setup.is_witnessed},
                   {"clock", setup.clock},
                   {"is_python", setup.is_python},
                   {"returns_outputs", setup.returns_outputs},
@@ -196,6 +205,7 @@ Result<WorkerSetup> decode_worker_setup(std::string_view line) {
   setup.symbol = fields.text("symbol", kLongestText);
   setup.is_kernel = fields.boolean("is_kernel");
   setup.returns_int = fields.boolean("returns_int");
+  setup.is_witnessed = fields.boolean("is_witnessed");
   setup.clock =
       fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
   setup.is_python = fields.boolean("is_python");
@@ -244,8 +254,10 @@ std::string encode(const Request& request) {
                {"host_poison", request.host_poison},
                {"new_content", request.new_content},
                {"earlier_calls", request.earlier_calls},
+               {"goes_on", request.goes_on},
                {"calls", calls}};
   if (request.sample) json["sample"] = json_of(*request.sample);
+  if (request.load) json["load"] = json_of(*request.load);
   return line_of(json);
 }
 
@@ -271,9 +283,19 @@ Json json_of(const SampleReport& report) {
                         {"least", one.least},
                         {"most", one.most},
                         {"sum", one.sum},
-                        {"distinct", one.distinct}});
-    launches.push_back(
-        {{"kernel", launch.kernel}, {"blocks", launch.blocks}, {"run", launch.run}, {"writes", writes}});
+                        {"distinct", one.distinct},
+                        {"whole", one.whole}});
+    Json json = {{"kernel", launch.kernel},
+                 {"blocks", launch.blocks},
+                 {"run", launch.run},
+                 {"left_out", launch.left_out},
+                 {"writes", writes}};
+    Json endless = Json::array();  // of one, at most
+    if (launch.endless)
+      endless.push_back(
+          {{"file", launch.endless->file}, {"line", launch.endless->line}, {"wraps", launch.endless->wraps}});
+    json["endless"] = std::move(endless);
+    launches.push_back(std::move(json));
   }
   Json unwritten = Json::array();
   for (const UnwrittenPlace& place : report.unwritten)
@@ -300,6 +322,14 @@ SampleReport read_report(FieldReader& fields) {
     launch.kernel = one.text("kernel", kLongestText);
     launch.blocks = one.unsigned_integer("blocks");
     launch.run = one.unsigned_integer("run", launch.blocks);
+    launch.left_out = one.unsigned_integer("left_out");
+    one.objects("endless", 1, [&](FieldReader& item) {
+      EndlessLoop loop;
+      loop.file = item.text("file", kLongestText);
+      loop.line = static_cast<int>(item.unsigned_integer("line", INT32_MAX));
+      loop.wraps = item.boolean("wraps");
+      launch.endless = std::move(loop);
+    });
     one.objects("writes", kMostWrites, [&](FieldReader& item) {
       SampledWrites writes;
       writes.buffer = item.text("buffer", kLongestText);
@@ -308,6 +338,7 @@ SampleReport read_report(FieldReader& fields) {
       writes.most = item.unsigned_integer("most");
       writes.sum = item.unsigned_integer("sum");
       writes.distinct = item.unsigned_integer("distinct", writes.sum);
+      writes.whole = item.unsigned_integer("whole");
       launch.writes.push_back(std::move(writes));
     });
     report.launches.push_back(std::move(launch));
@@ -356,7 +387,9 @@ Result<Request> decode_request(std::string_view line) {
   request.host_poison = fields.boolean("host_poison");
   request.new_content = fields.unsigned_integer("new_content");
   request.earlier_calls = static_cast<int>(fields.integer("earlier_calls", 0, kMostEarlierCalls));
+  request.goes_on = fields.boolean("goes_on");
   if (fields.has("sample")) request.sample = read_sample(fields.object("sample"));
+  if (fields.has("load")) request.load = read_load(fields.object("load"));
   fields.objects("calls", kMostCalls,
                  [&](FieldReader& call) { request.calls.push_back(read_call(call, request.memory_bytes)); });
   if (fields.failed()) return fields.error();
@@ -364,12 +397,14 @@ Result<Request> decode_request(std::string_view line) {
 }
 
 std::string encode(const Reply& reply) {
-  Json json = {{"id", reply.id}, {"returned", reply.returned}, {"seconds", reply.seconds}};
+  Json json = {
+      {"id", reply.id}, {"returned", reply.returned}, {"seconds", reply.seconds}, {"busy", reply.busy}};
   if (reply.failure)
     json["failure"] = {{"code", reply.failure->code},
                        {"name", reply.failure->name},
                        {"text", reply.failure->text},
-                       {"stage", reply.failure->stage}};
+                       {"stage", reply.failure->stage},
+                       {"is_ours", reply.failure->is_ours}};
   if (reply.python)
     json["python"] = {{"text", reply.python->text},
                       {"output", reply.python->output},
@@ -377,6 +412,12 @@ std::string encode(const Reply& reply) {
                       {"line", reply.python->line},
                       {"unsupported", reply.python->unsupported}};
   if (reply.sample) json["sample"] = json_of(*reply.sample);
+  if (reply.load) json["load"] = json_of(*reply.load);
+  if (reply.gone_on) json["gone_on"] = json_of(*reply.gone_on);
+  json["buffers"] = Json::array();
+  for (const BufferPlace& buffer : reply.buffers)
+    json["buffers"].push_back(
+        {{"name", buffer.name}, {"address", buffer.address}, {"length", buffer.length}});
   return line_of(json);
 }
 
@@ -405,6 +446,7 @@ Result<Reply> decode_reply(std::string_view line) {
   Reply reply;
   reply.id = fields.unsigned_integer("id");
   reply.seconds = fields.number("seconds");
+  reply.busy = fields.number("busy");
   fields.integers("returned", kMostCalls, kLeast, kMost,
                   [&](int64_t value) { reply.returned.push_back(static_cast<int>(value)); });
   if (fields.has("failure")) {
@@ -414,6 +456,7 @@ Result<Reply> decode_reply(std::string_view line) {
     found.name = failure.text("name", kLongestText);
     found.text = failure.text("text", kLongestText);
     found.stage = failure.text("stage", kLongestText);
+    found.is_ours = failure.boolean("is_ours");
   }
   if (fields.has("python")) {
     FieldReader python = fields.object("python");
@@ -428,6 +471,15 @@ Result<Reply> decode_reply(std::string_view line) {
     FieldReader sample = fields.object("sample");
     reply.sample = read_report(sample);
   }
+  if (fields.has("load")) reply.load = read_load_report(fields.object("load"));
+  if (fields.has("gone_on")) reply.gone_on = read_gone_on(fields.object("gone_on"));
+  fields.objects("buffers", kMostCalls * kMostBuffers, [&](FieldReader& one) {
+    BufferPlace place;
+    place.name = one.text("name", kLongestText);
+    place.address = one.unsigned_integer("address");
+    place.length = one.integer("length", 0, kMostBytes);
+    reply.buffers.push_back(std::move(place));
+  });
   if (fields.failed()) return fields.error();
   return reply;
 }

@@ -31,7 +31,9 @@ struct WorkerSetup {
   std::string symbol;        // the function to call, or the kernel to launch
   bool is_kernel = false;    // the worker launches `symbol`
   bool returns_int = false;  // what the function returns; otherwise nothing
-  int64_t clock = 0;         // the time of day that the subject sees, in Unix time; 0: the real one
+  bool is_witnessed =
+      false;          // by a tool in the same process, which asks the system for much: no filter of its calls
+  int64_t clock = 0;  // the time of day that the subject sees, in Unix time; 0: the real one
   // A Python subject: `path` is its file, `symbol` the function.
   bool is_python = false;
   bool returns_outputs = false;     // otherwise the function writes them where its arguments are
@@ -68,6 +70,7 @@ struct BufferRequest {
   int64_t in = 0, out = 0;    // where the memory file holds the allocation before the call, and after it
   bool is_input = false;      // the tensor holds data; otherwise its bytes are undefined
   bool is_read_only = false;  // a write to the tensor during the call is a finding
+  bool is_result = false;     // the tensor holds what the call computes
   int shares = -1;            // which buffer's memory this one uses; -1: its own
   // [from, length) of the allocation that matter; empty: all of it. The other bytes are zeros, and are not
   // copied.
@@ -76,6 +79,8 @@ struct BufferRequest {
   // what was written. `in` is not used, and at `out` lie, in numbers of 8 bytes: how many pieces, then the offset in
   // the allocation and the length of each; then the pieces themselves, one after another.
   std::optional<MadeBuffer> made;
+  // Of an array of device pointers: the buffers of the call whose addresses it holds, in order.
+  std::vector<int> pointers{};
   bool operator==(const BufferRequest&) const = default;
 };
 
@@ -124,6 +129,15 @@ struct SampleRequest {
 std::string encode(const SampleRequest& request);
 Result<SampleRequest> decode_sample_request(std::string_view text);
 
+// On a real GPU: the calls again and again while other kernels fill it, and compared with the first time.
+struct LoadRequest {
+  uint64_t seed = 0;   // of what runs beside them
+  int repeats = 0;     // at most
+  double seconds = 0;  // at most
+  bool graph = false;  // at last from a CUDA graph, captured while the inputs held something else
+  bool operator==(const LoadRequest&) const = default;
+};
+
 struct Request {
   uint64_t id = 0;           // random, and repeated in the reply: no subject can guess it
   int64_t memory_bytes = 0;  // of the memory file
@@ -139,6 +153,8 @@ struct Request {
   uint64_t new_content = 0;  // what memory holds that a Python function allocates on the device: a pattern
   int earlier_calls = 0;     // times that the same calls are made before
   std::optional<SampleRequest> sample;
+  std::optional<LoadRequest> load;
+  bool goes_on = false;  // on a real GPU: as under load, from the reply until the next request comes
   std::vector<CallRequest> calls;
   bool operator==(const Request&) const = default;
 };
@@ -147,7 +163,8 @@ struct Request {
 struct CudaFailure {
   int code = 0;  // cudaError_t
   std::string name, text;
-  std::string stage;  // what the worker was doing: "a copy to the device"
+  std::string stage;     // what the worker was doing: "a copy to the device"
+  bool is_ours = false;  // nothing of the subject had run
   bool operator==(const CudaFailure&) const = default;
 };
 
@@ -165,13 +182,23 @@ struct PythonFailure {
 struct SampledWrites {
   std::string buffer;
   uint64_t writers = 0;          // blocks that wrote to it
-  uint64_t least = 0, most = 0;  // by one of them
-  uint64_t sum = 0, distinct = 0;
+  uint64_t least = 0, most = 0;  // by one of them, with what iterations would have written that were left out
+  uint64_t sum = 0, distinct = 0;  // by all of them
+  uint64_t whole = 0;  // the same as `sum`, with what iterations would have written that were left out
   bool operator==(const SampledWrites&) const = default;
+};
+// A loop that cannot end.
+struct EndlessLoop {
+  std::string file;
+  int line = 0;        // 0: not known
+  bool wraps = false;  // because a number of 32 bits wraps; else because nothing grows
+  bool operator==(const EndlessLoop&) const = default;
 };
 struct SampledLaunch {
   std::string kernel;            // its symbol
   uint64_t blocks = 0, run = 0;  // of the grid; to their end
+  uint64_t left_out = 0;         // iterations of loops, by all warps
+  std::optional<EndlessLoop> endless;
   std::vector<SampledWrites> writes;
   bool operator==(const SampledLaunch&) const = default;
 };
@@ -192,13 +219,51 @@ struct SampleReport {
 std::string encode(const SampleReport& report);
 Result<SampleReport> decode_sample_report(std::string_view text);
 
+// Where the result of a repeated call is not that of the first.
+struct LoadDifference {
+  int call = 0;
+  std::string buffer;
+  int64_t offset = 0;  // of the first byte that differs, from the start of the tensor
+  int64_t bytes = 0;   // that differ
+  // At least the element that the first of them is part of, as it was at first and then: 16 bytes from a multiple of 16.
+  std::vector<uint8_t> before, after;
+  std::string how;  // "while other kernels filled the GPU"
+  bool operator==(const LoadDifference&) const = default;
+};
+struct LoadReport {
+  int repeats = 0;
+  std::optional<LoadDifference> difference;        // what the call left is then this other result
+  std::optional<LoadDifference> graph_difference;  // … and here it is not
+  std::string no_graph;  // why there was none; empty: there was, or none was asked for
+  bool operator==(const LoadReport&) const = default;
+};
+// What came of a request that said `goes_on`.
+struct GoneOn {
+  uint64_t id = 0;  // of that request
+  int repeats = 0;
+  bool differs = false;
+  bool operator==(const GoneOn&) const = default;
+};
+
+// Where a tensor was, for what a witness says of addresses.
+struct BufferPlace {
+  std::string name;
+  uint64_t address = 0;
+  int64_t length = 0;
+  bool operator==(const BufferPlace&) const = default;
+};
+
 struct Reply {
   uint64_t id = 0;
   std::optional<CudaFailure> failure;
   std::optional<PythonFailure> python;
   std::vector<int> returned;  // by each call
   double seconds = 0;         // that the calls took
+  double busy = 0;            // in which the device had work to do, since the reply before
   std::optional<SampleReport> sample;
+  std::optional<LoadReport> load;
+  std::optional<GoneOn> gone_on;     // of an earlier request
+  std::vector<BufferPlace> buffers;  // where the setup says that a tool observes the worker
   bool operator==(const Reply&) const = default;
 };
 

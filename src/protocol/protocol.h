@@ -24,6 +24,9 @@
 
 namespace assay::protocol {
 
+// A worker that ends with this status while nobody waited for an answer: the device failed under load.
+inline constexpr int kDeviceLost = 5;
+
 inline constexpr int kVersion = 5;
 
 // File descriptors of the worker.

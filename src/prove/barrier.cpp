@@ -25,7 +25,7 @@ constexpr uint32_t kAllLanes = 0xffffffff;
 
 constexpr double kEndSeconds = 1.5;  // for showing that a loop ends
 constexpr Int kManyIterations = Int{1} << 61;
-constexpr unsigned kWarp = 32;
+constexpr unsigned kWarpSize = 32;
 
 // Why a barrier is not proved.
 struct Problem {
@@ -152,7 +152,7 @@ class Uniformity {
     const auto threads = block_size();
     const auto mask = terms_.value(barrier_.mask);
     if (!mask) return Problem{"the mask of the lanes is computed"};
-    if (!threads || *threads % kWarp != 0) return Problem{"the block may not be made of whole warps"};
+    if (!threads || *threads % kWarpSize != 0) return Problem{"the block may not be made of whole warps"};
     if (*mask == kAllLanes) return std::nullopt;
     // Who gets here is named.
     mask_ = static_cast<uint32_t>(*mask);
@@ -178,12 +178,12 @@ class Uniformity {
 
   // The thread's bit of the mask is set: its lane lies in one of the runs of ones.
   Term is_named(Term linear) {
-    const Term lane = terms_.bitwise(Op::And, linear, terms_.constant(kWarp - 1, 64));
+    const Term lane = terms_.bitwise(Op::And, linear, terms_.constant(kWarpSize - 1, 64));
     Term any = terms_.truth(false);
-    for (unsigned from = 0; from < kWarp; ++from) {
+    for (unsigned from = 0; from < kWarpSize; ++from) {
       if (!(mask_ >> from & 1)) continue;
       unsigned to = from;
-      while (to + 1 < kWarp && (mask_ >> (to + 1) & 1)) ++to;
+      while (to + 1 < kWarpSize && (mask_ >> (to + 1) & 1)) ++to;
       any = terms_.either(any, terms_.both(terms_.compare(Op::Ule, terms_.constant(from, 64), lane),
                                            terms_.compare(Op::Ule, lane, terms_.constant(to, 64))));
       from = to;

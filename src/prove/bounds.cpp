@@ -5,12 +5,16 @@
 // polynomial congruent to the machine's modulo 2^64; if it lies within [0, size), so does the machine's,
 // since base + size is far below 2^64. An access may rely on the accesses before it being in bounds: the
 // first that is not would be found.
+//
+// Between the elements of a strided tensor lies memory of the caller's. Reading it is no access out of bounds (the value
+// is what is wrong then), changing it is: a write must lie within elements.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "prove/obligation.h"
 #include "prove/strides.h"
+#include "prove/tensor_memory.h"
 
 namespace assay::prove {
 
@@ -33,11 +37,44 @@ bool inside_by_strides(const Access& access, Lowered& at, const Poly& offset) {
                      [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
 }
 
+bool has_gaps(const Lowered& at) {
+  return at.array->elements && at.array->elements->gaps;
+}
+
+// Within elements of a tensor with gaps, and so within the tensor.
+bool inside_elements(const Access& access, Lowered& at, const Poly& offset) {
+  const auto needed = within_elements(at.lowering, *at.array->elements, offset, access.bytes);
+  if (!needed) return false;
+  return std::all_of(needed->begin(), needed->end(),
+                     [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
+}
+
+// A write that the strides do not show to lie within elements: for a counterexample.
+Formula beside_elements(const Access& access, Lowered& at) {
+  const auto needed = within_elements(at.lowering, *at.array->elements, at.offset, access.bytes);
+  return needed ? negated(all_of(*needed)) : outside(access, at, false);
+}
+
+std::optional<Place> beside(Setting& setting, const Access& access, const Part& part, const Lowered& at) {
+  Place place;
+  place.reason =
+      fmt::format("a write of {} bytes of {} may lie between its elements", access.bytes, at.array->name);
+  place.candidate =
+      counterexample(setting, access, part, [&](Lowered& whole) { return beside_elements(access, whole); });
+  return place;
+}
+
 std::optional<Place> outside(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     if (at.array->bytes == kNoTerm) throw TooHard{fmt::format("the size of {} is unknown", at.array->name)};
     const Poly simple = at.lowering.without_quotients(at.offset);
+    if (has_gaps(at)) {
+      if (inside_elements(access, at, simple) ||
+          (simple != at.offset && inside_elements(access, at, at.offset)))
+        continue;
+      if (access.effect != Effect::Read) return beside(setting, access, part, at);
+    }
     if (inside_by_strides(access, at, simple) ||
         (simple != at.offset && inside_by_strides(access, at, at.offset)))
       continue;

@@ -42,21 +42,16 @@ class OutputCoverage {
   // None: every element is written.
   std::optional<Place> check(const contract::TensorSpec& output, std::vector<Store> stores) {
     if (stores.empty()) return Place{{}, "no store to it was found", std::nullopt};
-    item_ = static_cast<unsigned>(contract::info(output.dtype).bytes);
-    std::vector<Term> extents;
-    for (const contract::IntExpr& extent : output.shape) {
-      const auto parsed = parse_expr(extent.text());
-      const auto term = parsed ? dims_.term(**parsed) : std::nullopt;
-      if (!term) return Place{{}, "an extent of its shape is not understood", std::nullopt};
-      extents.push_back(*term);
-    }
+    const TensorMemory memory = memory_of(terms_, dims_, output);
+    if (memory.bytes == kNoTerm) return Place{{}, "its shape is not understood", std::nullopt};
+    item_ = memory.item;
     Lowering probe(terms_, world_, &claims_, setting_.solver);
     probe.take_on_trust();
     locate(probe, stores);
     if (stores.empty()) return Place{{}, "the addresses of its stores are not understood", std::nullopt};
     std::vector<Poly> offsets;
     for (const Store& store : stores) offsets.push_back(store.offset);
-    const View view = view_of(terms_, probe, extents, item_, offsets, output.name);
+    const View view = view_of(terms_, probe, memory, offsets, output.name);
     // First the likely thread for all stores of a launch; then for each store the one that its own address gives;
     // then all of them. Questions about several threads have many products, and fewer of them are answered.
     std::vector<Guess> likely, exact, every;
@@ -342,25 +337,18 @@ class OutputCoverage {
 // Whether the host fills all of an output, or it has no elements.
 bool filled(CoverageSetting& setting, Terms& terms, Dims& dims, const Summary& world, Claims& claims,
             const Case& one, const contract::TensorSpec& output, const Path& when) {
-  ExprPtr size = Expr::literal(contract::info(output.dtype).bytes);
-  for (const contract::IntExpr& extent : output.shape) {
-    const auto parsed = parse_expr(extent.text());
-    if (!parsed) return false;
-    size = Expr::make(Expr::Op::Mul, size, *parsed);
-  }
-  const auto needed = dims.term(*size);
-  if (needed) {
-    Lowering lowering(terms, world, &claims, setting.solver);
-    for (const Term condition : when) lowering.assume(condition);
-    if (lowering.proves(at_least_zero(scale(lowering.poly(*needed), -1)), kRangeSeconds)) return true;
-  }
+  const Term needed = memory_of(terms, dims, output).bytes;
+  if (needed == kNoTerm) return false;
+  Lowering empty(terms, world, &claims, setting.solver);
+  for (const Term condition : when) empty.assume(condition);
+  if (empty.proves(at_least_zero(scale(empty.poly(needed), -1)), kRangeSeconds)) return true;
   for (const Fill& fill : one.fills) {
-    if (fill.array != output.name || !fill.offset || !fill.bytes || !needed) continue;
+    if (fill.array != output.name || !fill.offset || !fill.bytes) continue;
     const auto offset = dims.term(*fill.offset), bytes = dims.term(*fill.bytes);
     if (!offset || terms.value(*offset) != Bits{0} || !bytes) continue;
     Lowering lowering(terms, world, &claims, setting.solver);
     for (const Term condition : when) lowering.assume(condition);
-    if (lowering.proves(at_least_zero(add(lowering.poly(*bytes), lowering.poly(*needed), -1)), kRangeSeconds))
+    if (lowering.proves(at_least_zero(add(lowering.poly(*bytes), lowering.poly(needed), -1)), kRangeSeconds))
       return true;
   }
   return false;

@@ -13,12 +13,6 @@ bool includes(const Monomial& all, const Monomial& part) {
   return std::includes(all.begin(), all.end(), part.begin(), part.end());
 }
 
-Monomial without(const Monomial& all, const Monomial& part) {
-  Monomial rest;
-  std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
-  return rest;
-}
-
 // The stride as one monomial with a factor; none where it is a sum.
 std::optional<std::pair<Monomial, Int>> monomial_of(Lowering& lowering, Term stride) {
   const Poly poly = lowering.poly(stride);
@@ -246,15 +240,17 @@ Split split(Lowering& lowering, const View& view, const Poly& offset) {
   return result;
 }
 
-View view_of(Terms& terms, Lowering& lowering, const std::vector<Term>& extents, unsigned bytes,
-             const std::vector<Poly>& offsets, const std::string& name) {
+namespace {
+
+// Without gaps several axes may be one coordinate.
+View joined_axes(Terms& terms, Lowering& lowering, const TensorMemory& memory,
+                 const std::vector<Poly>& offsets) {
   View view;
-  Term stride = terms.constant(bytes, 64), extent = terms.constant(1, 64);
+  Term stride = terms.constant(memory.item, 64), extent = terms.constant(1, 64);
   Term next = stride;
-  std::vector<Monomial> taken;
-  for (size_t i = extents.size(); i-- > 0;) {
-    extent = terms.mul(extent, extents[i]);
-    next = terms.mul(next, extents[i]);
+  for (size_t i = memory.axes.size(); i-- > 0;) {
+    extent = terms.mul(extent, memory.axes[i].extent);
+    next = terms.mul(next, memory.axes[i].extent);
     // The coordinate ends here if the stride of the one before it occurs in some offset.
     const auto above = monomial_of(lowering, next), here = monomial_of(lowering, stride);
     const bool differs = above && here && above->first != here->first;
@@ -270,6 +266,18 @@ View view_of(Terms& terms, Lowering& lowering, const std::vector<Term>& extents,
   }
   if (view.empty()) view.push_back({stride, terms.constant(1, 64), kNoTerm});
   std::reverse(view.begin(), view.end());
+  return view;
+}
+
+}  // namespace
+
+View view_of(Terms& terms, Lowering& lowering, const TensorMemory& memory, const std::vector<Poly>& offsets,
+             const std::string& name) {
+  View view;
+  if (memory.gaps)
+    for (const TensorAxis& axis : memory.axes) view.push_back({axis.stride, axis.extent, kNoTerm});
+  else
+    view = joined_axes(terms, lowering, memory, offsets);
   for (size_t i = 0; i < view.size(); ++i) {
     Variable variable{fmt::format("{}[{}]", name, i), VarKind::Unknown};
     variable.width = 64;

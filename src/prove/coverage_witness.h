@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "prove/lower.h"
+#include "prove/tensor_memory.h"
 
 namespace assay::prove {
 
@@ -23,7 +24,7 @@ struct Coordinate {
   Term extent = kNoTerm;
   Term index = kNoTerm;  // a variable below the extent: the element's
 };
-using View = std::vector<Coordinate>;  // the last has the element's size as its stride
+using View = std::vector<Coordinate>;  // the last has the smallest stride
 
 // A polynomial of bytes, by the coordinate whose stride each of its monomials is a multiple of: the sum over i
 // of parts[i] * (the stride's dims). The stride without its dims is `scale`.
@@ -33,9 +34,10 @@ struct Split {
 };
 Split split(Lowering& lowering, const View& view, const Poly& offset);
 
-// The finest of the views that these offsets suit: coordinates whose strides occur in one of them.
-View view_of(Terms& terms, Lowering& lowering, const std::vector<Term>& extents, unsigned bytes,
-             const std::vector<Poly>& offsets, const std::string& name);
+// The finest of the views that these offsets suit: coordinates whose strides occur in one of them. Of a tensor with gaps
+// each axis is a coordinate.
+View view_of(Terms& terms, Lowering& lowering, const TensorMemory& memory, const std::vector<Poly>& offsets,
+             const std::string& name);
 
 struct ThreadOf {
   Term thread[3], block[3];  // 64 bits

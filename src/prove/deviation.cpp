@@ -38,9 +38,10 @@ class CallComparison {
     if (launches < one.launches.size())
       return fmt::format("{} is not launched", plain_name(one.launches[launches].kernel));
     if (fills < one.fills.size()) return fmt::format("{} is not filled or copied to", one.fills[fills].array);
+    contract::Shape known = call_.shape;
+    known.insert(call_.given.begin(), call_.given.end());
     for (const Condition& condition : one.when)
-      if (!condition.holds(call_.shape))
-        return fmt::format("this is expected only where {}", condition.text());
+      if (!condition.holds(known)) return fmt::format("this is expected only where {}", condition.text());
     return "";
   }
 
@@ -127,7 +128,9 @@ std::vector<std::string> kernels_of(const RecordedCall& call) {
 }  // namespace
 
 bool Condition::holds(const contract::Shape& shape) const {
-  const int64_t at = shape.at(dim);
+  const auto found = shape.find(dim);
+  if (found == shape.end()) return true;  // whether a tensor was given is not said: it may have been
+  const int64_t at = found->second;
   switch (kind) {
     case Kind::AtLeast:
       return at >= value;
@@ -141,6 +144,7 @@ bool Condition::holds(const contract::Shape& shape) const {
 }
 
 std::string Condition::text() const {
+  if (dim.starts_with("present(")) return fmt::format("{}{}", kind == Kind::AtLeast ? "" : "not ", dim);
   switch (kind) {
     case Kind::AtLeast:
       return fmt::format("{} >= {}", dim, value);

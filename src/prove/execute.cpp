@@ -182,10 +182,10 @@ class Executor {
 
   // How a register that the body changes looks at the head of iteration k.
   struct Guess {
-    enum class Kind : uint8_t { Same, Grows, Shifted, Selected, Unknown } kind = Kind::Unknown;
+    enum class Kind : uint8_t { Same, Grows, Shifted, Alternates, Selected, Unknown } kind = Kind::Unknown;
     Term head = kNoTerm;  // its value there
     Term step = kNoTerm;  // Grows
-    Term next = kNoTerm;  // Shifted: what the back edge must bring
+    Term next = kNoTerm;  // Shifted, Alternates: what the back edge must bring
     // Selected: it takes its values from these registers, itself among them, and from these offers of iteration k.
     std::set<uint32_t> among{};
     std::set<Term> offers{};
@@ -429,10 +429,32 @@ class Executor {
       const Term value = terms_.add(start, terms_.mul(terms_.trunc(k, width), step));
       return {Guess::Kind::Grows, terms_.canonical(value), step, kNoTerm};
     }
+    if (Guess turns = alternating(start, head, next, before, k); turns.kind != Guess::Kind::Unknown)
+      return turns;
     const Node& node = terms_[next];
     if (node.op == Op::LShr && node.a == head && terms_.is_constant(node.b) && terms_.is_constant(start))
       return shifted(start, *terms_.value(node.b));
     return {};
+  }
+
+  // Two values by turns: `turn ^= 1`, `turn = 1 - turn`. What goes back is f(head), with f(f(v)) = v: so the head holds the
+  // start in even iterations and f(start) in odd ones.
+  Guess alternating(Term start, Term head, Term next, Var before, Term k) {
+    const auto is_before = [&](Term term) {
+      const std::vector<Var>& vars = terms_.mentions(term);
+      return std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before; });
+    };
+    const unsigned width = terms_.width(start);
+    const Node node = terms_[next];
+    const bool flips = node.op == Op::Xor && (node.a == head || node.b == head);
+    const Term by = flips ? (node.a == head ? node.b : node.a) : terms_.canonical(terms_.add(next, head));
+    if (!is_before(by)) return {};
+    const auto other = [&](Term value) {
+      return flips ? terms_.bitwise(Op::Xor, value, by) : terms_.canonical(terms_.sub(by, value));
+    };
+    const Term odd = terms_.bitwise(Op::And, k, terms_.constant(1, 64));
+    const Term value = terms_.ite(terms_.compare(Op::Eq, odd, terms_.constant(0, 64)), start, other(start));
+    return {Guess::Kind::Alternates, terms_.zext(value, width), by, other(value)};
   }
 
   // start, start >> by, start >> 2 by, …: finitely many values, the last of which is 0.
@@ -458,6 +480,7 @@ class Executor {
     if (guess.kind == Guess::Kind::Selected) return is_selection(guess, back, guesses);
     if (guess.kind == Guess::Kind::Same) return back == guess.head;
     if (guess.kind == Guess::Kind::Shifted) return back == guess.next;
+    if (guess.kind == Guess::Kind::Alternates) return terms_.canonical(back) == terms_.canonical(guess.next);
     const Term next = terms_.add(terms_.of(count), terms_.constant(1, 64));
     const Term expected = terms_.substitute(guess.head, {{count, next}});
     return terms_.canonical(expected) == terms_.canonical(back);
@@ -552,7 +575,7 @@ class Executor {
 
 Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                         const Launch& launch, const std::vector<std::string>& written) {
-  const auto graph = graph_of(kernel);
+  const auto graph = graph_of(module, kernel);
   if (!graph) return graph.error();
   Machine machine(terms, dims, module, kernel, launch, written);
   Executor(machine, kernel, *graph).run();
@@ -563,8 +586,10 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
 Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>& when) {
   Path path;
   for (const Condition& condition : when) {
-    const Term dim = dims.term(std::string_view(condition.dim)),
-               value = terms.constant(static_cast<Bits>(Int{condition.value}), 64);
+    // Whether an optional tensor is given is no dim: the launch's parameters say it, by a pointer or by 0.
+    const Term dim = dims.term(std::string_view(condition.dim));
+    if (dim == kNoTerm) continue;
+    const Term value = terms.constant(static_cast<Bits>(Int{condition.value}), 64);
     if (condition.kind == Condition::Kind::AtLeast) path.push_back(terms.compare(Op::Sle, value, dim));
     if (condition.kind == Condition::Kind::AtMost) path.push_back(terms.compare(Op::Sle, dim, value));
     const Term divides = terms.compare(Op::Eq, terms.bitwise(Op::URem, dim, value), terms.constant(0, 64));

@@ -9,6 +9,7 @@
 //   - one that the body leaves as it was keeps its value;
 //   - one to which the body adds the same amount each time is start + k * step;
 //   - one that is shifted right from a constant is one of the values that this can give;
+//   - one that goes back and forth between two values (`turn ^= 1`) is the first or the second, by whether k is even;
 //   - one that the body only chooses (the place of the best so far) is one of the values that it began with, or one
 //     that an earlier iteration offered;
 //   - any other is unknown.
@@ -20,6 +21,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,8 @@
 #include "ptx/module.h"
 
 namespace assay::prove {
+
+struct TensorMemory;
 
 // What the hardware takes, per axis.
 inline constexpr Int kMostBlocks[3] = {(Int{1} << 31) - 1, 65535, 65535};
@@ -44,6 +48,7 @@ struct Array {
   Term bytes = kNoTerm;  // 64 bits; kNoTerm: unknown
   const contract::TensorSpec* tensor = nullptr;
   Var base = 0;  // of its address in its space, or of its generic address: each view is an array of its own
+  std::shared_ptr<const TensorMemory> elements{};  // of a tensor
 };
 
 enum class Effect : uint8_t { Read, Write, Atomic };

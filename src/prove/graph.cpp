@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "prove/calls.h"
+
 namespace assay::prove {
 
 using ptx::Opcode;
@@ -15,10 +17,11 @@ bool ends_block(Opcode opcode) {
   return opcode == Opcode::bra || opcode == Opcode::ret || opcode == Opcode::exit || opcode == Opcode::trap;
 }
 
-Result<void> supported(const ptx::Function& function) {
+Result<void> supported(const ptx::Module& module, const ptx::Function& function) {
   for (const ptx::Instruction& instruction : function.body) {
     if (instruction.opcode == Opcode::brx_idx) return Error{"it has an indirect branch"};
-    if (instruction.opcode == Opcode::call) return Error{"it calls a function that was not inlined"};
+    if (instruction.opcode == Opcode::call && !calls_a_computation(module, instruction))
+      return Error{"it calls a function that was not inlined"};
   }
   return {};
 }
@@ -134,9 +137,9 @@ bool Graph::dominates(uint32_t a, uint32_t b) const {
   return std::binary_search(dominators[b].begin(), dominators[b].end(), a);
 }
 
-Result<Graph> graph_of(const ptx::Function& function) {
+Result<Graph> graph_of(const ptx::Module& module, const ptx::Function& function) {
   if (function.body.empty()) return Graph{};
-  if (auto fine = supported(function); !fine) return fine.error();
+  if (auto fine = supported(module, function); !fine) return fine.error();
   Graph graph;
   make_blocks(function, graph);
   order_blocks(graph);

@@ -1,8 +1,8 @@
 // The control flow of one kernel: basic blocks, dominators and natural loops.
 //
 // Only reducible graphs are taken: every cycle has one head that dominates it, which is what compilers make
-// of structured code. A graph that is not, an indirect branch or a call is an Error, and the kernel stays
-// unproved.
+// of structured code. A graph that is not, an indirect branch or a call (but for those of calls.h) is an Error, and the
+// kernel stays unproved.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,6 @@ struct Graph {
   bool dominates(uint32_t a, uint32_t b) const;
 };
 
-Result<Graph> graph_of(const ptx::Function& function);
+Result<Graph> graph_of(const ptx::Module& module, const ptx::Function& function);
 
 }  // namespace assay::prove

@@ -39,15 +39,22 @@ void LaunchLog::add(const trial::Trial& trial, const subject::Observation& obser
   const bool ended = observation.outcome == subject::CallOutcome::Ended && !observation.recorded_left_out;
   if (!ended && !calls.empty()) calls.pop_back();
   for (const std::vector<protocol::Event>& events : calls) {
-    Call call{{trial.shape, {}, shared_memory(contract_, trial)}, trial.condition.gpu};
+    Call call{{trial.shape, {}, given_in(contract_, trial.scalars), shared_memory(contract_, trial)},
+              trial.condition.gpu};
     std::string key =
-        fmt::format("{};{};{};{};{}", contract::to_string(trial.shape), trial.condition.gpu,
-                    trial.condition.aliased, trial.condition.shared_inputs, trial.condition.alignment);
+        fmt::format("{};{};{};{};{};{}", contract::to_string(trial.shape),
+                    contract::to_string(call.recorded.given), trial.condition.gpu, trial.condition.aliased,
+                    trial.condition.shared_inputs, trial.condition.alignment);
     for (const protocol::Event& event : events) {
       key += protocol::encode(event);
       add_operation(call.recorded, event, contract_, trial.condition);
     }
-    if (known_.insert(std::move(key)).second) calls_.push_back(std::move(call));
+    if (!known_.insert(std::move(key)).second) continue;
+    if (call.gpu != 0) {
+      call.trial = trial;
+      call.trial.condition.gpu = 0;
+    }
+    calls_.push_back(std::move(call));
   }
 }
 
@@ -59,11 +66,20 @@ std::vector<Deviation> LaunchLog::against(const Relation& relation) const {
       const std::string how = deviation(relation, call.recorded);
       if (how.empty()) continue;
       found.push_back({fmt::format("at {} {}", contract::to_string(call.recorded.shape), how),
-                       other_gpu ? trial::describe(kGpus[call.gpu]) : ""});
+                       other_gpu ? trial::describe(kGpus[call.gpu]) : "", call.trial});
       break;
     }
   }
   return found;
+}
+
+std::vector<trial::Trial> LaunchLog::unexplained(const Json& proof) const {
+  const auto relation = relation_from_json(proof.value("relation", Json::array()));
+  std::vector<trial::Trial> trials;
+  if (!relation || relation->cases.empty()) return trials;
+  for (const Deviation& deviation : against(*relation))
+    if (!deviation.gpu.empty()) trials.push_back(deviation.trial);
+  return trials;
 }
 
 void LaunchLog::hold(Json& proof) const {

@@ -8,7 +8,8 @@
 //
 // A call that does otherwise than the relation says makes it void, and with it every proof under it: the relation was
 // inferred from other shapes. On another GPU than the one that it was inferred on, the host code may well launch
-// otherwise: then the proofs stand for that one GPU only, and say so.
+// otherwise: then the proofs stand for that one GPU only, and say so. Whether it is the GPU that makes the difference is seen by
+// a run on the relation's own: unexplained() has the trials for that, of which the log is to be told as of the others.
 #pragma once
 
 #include <set>
@@ -24,8 +25,9 @@
 namespace assay::prove {
 
 struct Deviation {
-  std::string text;  // "at n=5, grid.x of k is 2, not 1"
-  std::string gpu;   // the GPU of the trial, where the relation was inferred on another one
+  std::string text;      // "at n=5, grid.x of k is 2, not 1"
+  std::string gpu;       // the GPU of the trial, where the relation was inferred on another one
+  trial::Trial trial{};  // the same on the relation's own GPU: there it may deviate as well
 };
 
 class LaunchLog {
@@ -38,12 +40,15 @@ class LaunchLog {
   size_t calls() const { return calls_.size(); }  // different ones
   // The first on the relation's own GPU, and the first on another.
   std::vector<Deviation> against(const Relation& relation) const;
+  // Trials at whose shape another GPU's call deviates from a proof's relation, for the relation's own GPU.
+  std::vector<trial::Trial> unexplained(const Json& proof) const;
   void hold(Json& proof) const;
 
  private:
   struct Call {
     RecordedCall recorded;
     uint8_t gpu = 0;
+    trial::Trial trial{};  // of calls on another GPU: the same on the relation's own
   };
 
   const contract::Contract& contract_;

@@ -19,11 +19,6 @@ std::string number(Int value) {
   return value < 0 ? fmt::format("(- {})", decimal(-value)) : decimal(value);
 }
 
-Monomial without(Monomial monomial, const Monomial& part) {
-  for (const Atom atom : part) monomial.erase(std::find(monomial.begin(), monomial.end(), atom));
-  return monomial;
-}
-
 Monomial common(const Monomial& a, const Monomial& b) {
   Monomial both;
   std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));

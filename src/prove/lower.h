@@ -12,6 +12,9 @@
 // So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
 // failure.
 //
+// lower.cpp has the translation, lower_facts.cpp atoms and facts, strides.cpp offsets that are built from rows and columns,
+// questions.cpp what the solver is asked.
+//
 // Products of atoms are atoms of their own to the solver; lemmas.h says what it is told about them. In a
 // question that looks for a counterexample they are products.
 #pragma once
@@ -37,6 +40,9 @@ struct Claim {
 };
 
 class Claims;
+
+// What a type of this width holds.
+Interval range_of(unsigned width, bool is_signed);
 
 struct AtomInfo {
   std::string name;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "prove/calls.h"
+
 namespace assay::prove {
 
 using ptx::Mod;
@@ -14,103 +16,7 @@ using ptx::TypeKind;
 
 namespace {
 
-constexpr unsigned kWarp = 32;
-
-// Instructions that touch no memory and order nothing: their results are unknown where no rule gives them.
-bool is_pure(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::abs:
-    case Opcode::add:
-    case Opcode::addc:
-    case Opcode::bfe:
-    case Opcode::bfi:
-    case Opcode::bfind:
-    case Opcode::bmsk:
-    case Opcode::brev:
-    case Opcode::clz:
-    case Opcode::cnot:
-    case Opcode::copysign:
-    case Opcode::cos:
-    case Opcode::div:
-    case Opcode::dp2a:
-    case Opcode::dp4a:
-    case Opcode::ex2:
-    case Opcode::fma:
-    case Opcode::fns:
-    case Opcode::lg2:
-    case Opcode::mad:
-    case Opcode::mad24:
-    case Opcode::madc:
-    case Opcode::max:
-    case Opcode::min:
-    case Opcode::mul:
-    case Opcode::mul24:
-    case Opcode::neg:
-    case Opcode::popc:
-    case Opcode::rcp:
-    case Opcode::rem:
-    case Opcode::rsqrt:
-    case Opcode::sad:
-    case Opcode::sin:
-    case Opcode::sqrt:
-    case Opcode::sub:
-    case Opcode::subc:
-    case Opcode::szext:
-    case Opcode::tanh:
-    case Opcode::testp:
-    case Opcode::set:
-    case Opcode::setp:
-    case Opcode::selp:
-    case Opcode::slct:
-    case Opcode::and_:
-    case Opcode::or_:
-    case Opcode::xor_:
-    case Opcode::not_:
-    case Opcode::lop3:
-    case Opcode::shf:
-    case Opcode::shl:
-    case Opcode::shr:
-    case Opcode::cvt:
-    case Opcode::cvt_pack:
-    case Opcode::mov:
-    case Opcode::prmt:
-    case Opcode::shfl:
-    case Opcode::shfl_sync:
-    case Opcode::isspacep:
-    case Opcode::activemask:
-    case Opcode::match_all:
-    case Opcode::match_any:
-    case Opcode::redux_sync:
-    case Opcode::vote:
-    case Opcode::vote_sync:
-    case Opcode::elect_sync:
-    case Opcode::mma:
-    case Opcode::wmma_mma:
-    case Opcode::movmatrix:
-    case Opcode::createpolicy:
-    // Hints, waits and fences: they change when something happens, not where.
-    case Opcode::prefetch:
-    case Opcode::prefetchu:
-    case Opcode::membar:
-    case Opcode::fence:
-    case Opcode::nanosleep:
-    case Opcode::cp_async_commit_group:
-    case Opcode::cp_async_wait_group:
-    case Opcode::cp_async_wait_all:
-    case Opcode::bar_warp_sync:
-    case Opcode::pmevent:
-    case Opcode::brkpt:
-    case Opcode::griddepcontrol:
-    // Control flow is the executor's.
-    case Opcode::bra:
-    case Opcode::ret:
-    case Opcode::exit:
-    case Opcode::trap:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr unsigned kLanes = 32;
 
 bool is_barrier(Opcode opcode) {
   return opcode == Opcode::bar_sync || opcode == Opcode::barrier_sync || opcode == Opcode::bar_red ||
@@ -208,6 +114,7 @@ void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32
   }
   if (arithmetic(step) || memory(step)) return;
   forget(step);
+  if (instruction.opcode == Opcode::call && calls_a_computation(module_, instruction)) return;
   if (!is_pure(instruction.opcode)) gap(step, "it may touch memory");
 }
 
@@ -244,7 +151,7 @@ Term Machine::special(const Operand& operand) {
   if (operand.special == S::Laneid) {
     const Term row = terms_.add(thread_[1], terms_.mul(thread_[2], threads_[1]));
     const Term linear = terms_.add(thread_[0], terms_.mul(row, threads_[0]));
-    return terms_.bitwise(Op::And, linear, terms_.constant(kWarp - 1, 32));
+    return terms_.bitwise(Op::And, linear, terms_.constant(kLanes - 1, 32));
   }
   return terms_.unknown(ptx::bits_of(ptx::type_of(operand.special)), std::string(ptx::name(operand.special)));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "prove/machine.h"
+#include "prove/tensor_memory.h"
 
 namespace assay::prove {
 
@@ -52,26 +53,22 @@ Term Machine::base(const std::string& name, Space space, Term bytes, Int align,
 }
 
 // A tensor that an output may share the memory of is where that output is; the worst case for bounds is the
-// same.
+// same. What has elements is not at address 0: kernels ask that of optional tensors.
 Term Machine::tensor_base(const std::string& name) {
   const contract::Contract& contract = dims_.contract();
   const contract::TensorSpec* tensor = contract.tensor(name);
-  std::optional<Term> bytes;
-  Int align = 256;
-  if (tensor) {
-    bytes = terms_.constant(static_cast<Bits>(contract::info(tensor->dtype).bytes), 64);
-    ExprPtr product = Expr::literal(contract::info(tensor->dtype).bytes);
-    for (const contract::IntExpr& extent : tensor->shape) {
-      auto parsed = parse_expr(extent.text());
-      product = parsed ? Expr::make(Expr::Op::Mul, product, *parsed) : nullptr;
-      if (!product) break;
-    }
-    bytes = product ? dims_.term(*product) : std::nullopt;
-    align = tensor->align;
-  } else if (name == "workspace") {
-    if (auto parsed = parse_expr(contract.kernel.workspace_bytes.text())) bytes = dims_.term(**parsed);
+  if (!tensor) {
+    std::optional<Term> bytes;
+    if (name == "workspace")
+      if (auto parsed = parse_expr(contract.kernel.workspace_bytes.text())) bytes = dims_.term(**parsed);
+    return base(name, Space::Global, bytes.value_or(kNoTerm), 256, nullptr);
   }
-  return base(name, Space::Global, bytes.value_or(kNoTerm), align, tensor);
+  const auto memory = std::make_shared<const TensorMemory>(memory_of(terms_, dims_, *tensor));
+  const Term start = base(name, Space::Global, memory->bytes, tensor->align, tensor);
+  const Var var = terms_.mentions(start).front();
+  summary_.arrays.at(var).elements = memory;
+  if (memory->never_empty) terms_.var(var).low = tensor->align;
+  return start;
 }
 
 Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
@@ -221,7 +218,10 @@ void Machine::load_parameter(const Step& step) {
                      from.base == Operand::Base::Symbol &&
                      from.symbol.kind == ptx::SymbolRef::Kind::Parameter;
   if (!known) {
-    if (i.opcode != Opcode::ld) gap(step, "parameters of a call");
+    // Of a call: by name it is nobody's memory, and what comes back is unknown.
+    const Operand& place = i.operands[i.opcode == Opcode::ld ? 1 : 0];
+    const bool by_name = place.kind == Operand::Kind::Address && place.base == Operand::Base::Symbol;
+    if (i.opcode != Opcode::ld && (i.opcode != Opcode::st || !by_name)) gap(step, "parameters of a call");
     return forget(step);
   }
   const unsigned w = step.width();
@@ -367,11 +367,13 @@ Term Machine::loaded(Term at, unsigned width, unsigned offset) {
 }
 
 // An element of an input whose values the contract bounds. That takes an input that nothing writes, and an
-// address that is a whole number of elements past the tensor's beginning: then, the access being within the
+// address that is a whole number of elements past the beginning of a tensor without gaps: then, the access being within the
 // tensor (which is proved of every access), what it reads is an element.
 std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned width, unsigned offset) {
   const contract::TensorSpec& tensor = *array.tensor;
   if (tensor.role != contract::Role::In || written_.contains(tensor.name)) return std::nullopt;
+  // Between elements lies anything, and in a byte of two elements neither is the whole byte.
+  if (!array.elements || array.elements->gaps || contract::info(tensor.dtype).bits < 8) return std::nullopt;
   const auto item = static_cast<unsigned>(contract::info(tensor.dtype).bytes);
   using contract::ValuesKind;
   const ValuesKind kind = tensor.values.kind;

@@ -1,6 +1,7 @@
 #include "prove/poly.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace assay::prove {
 
@@ -38,6 +39,12 @@ Int saturated_mul(Int a, Int b) {
   Int product;
   if (__builtin_mul_overflow(a, b, &product)) return (a < 0) == (b < 0) ? kInfinity : -kInfinity;
   return std::clamp(product, -kInfinity, kInfinity);
+}
+
+Monomial without(const Monomial& all, const Monomial& part) {
+  Monomial rest;
+  std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
+  return rest;
 }
 
 Int floor_div(Int a, Int b) {
@@ -115,6 +122,11 @@ Formula negated(const Formula& formula) {
   result.kind = formula.kind == Formula::Kind::All ? Formula::Kind::Any : Formula::Kind::All;
   for (Formula& part : result.parts) part = negated(part);
   return result;
+}
+
+Int common_divisor(Int a, Int b) {
+  while (b != 0) a = std::exchange(b, a % b);
+  return a < 0 ? -a : a;
 }
 
 }  // namespace assay::prove

@@ -32,6 +32,8 @@ Poly scale(const Poly& a, Int by);
 Poly plus(const Poly& a, Int constant);
 std::string decimal(Int value);
 Int floor_div(Int a, Int b);
+Int common_divisor(Int a, Int b);  // at least 0
+Monomial without(const Monomial& all, const Monomial& part);
 
 struct Formula {
   enum class Kind : uint8_t { AtLeastZero, All, Any, Bool } kind = Kind::All;

@@ -39,7 +39,10 @@ double now() {
 
 constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
-    "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
+    // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
+    "tensors and the workspace do not overlap, what lies between the elements of a tensor included, except "
+    "where "
+    "may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
     // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
@@ -542,11 +545,12 @@ class Prover {
 
 std::string unknown_memory(const contract::Contract& contract) {
   for (const contract::TensorSpec& tensor : contract.tensors) {
-    const char* what = tensor.optional                         ? "optional"
-                       : !tensor.strides.empty()               ? "strided"
-                       : contract::info(tensor.dtype).bits < 8 ? "of 4-bit elements"
-                                                               : nullptr;
-    if (what) return fmt::format("proofs are about plain arrays; the tensor `{}` is {}", tensor.name, what);
+    if (tensor.values.kind == contract::ValuesKind::Distinct ||
+        tensor.values.kind == contract::ValuesKind::Slots)
+      return fmt::format("proofs do not know that no two elements of the tensor `{}` are equal", tensor.name);
+    if (tensor.pointers || !tensor.buffer.empty())
+      return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}",
+                         tensor.name, tensor.uncommon_memory());
   }
   return "";
 }

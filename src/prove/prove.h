@@ -72,7 +72,7 @@ struct Proof {
   std::string problem;
 };
 
-// Why proofs say nothing about a kernel with such tensors: its memory is not that of a plain array. Empty: they do.
+// Why proofs say nothing about a kernel with such tensors. Empty: they do.
 std::string unknown_memory(const contract::Contract& contract);
 
 Proof prove(const contract::Contract& contract, const Options& options);

@@ -34,11 +34,6 @@ Int constant_in(const Poly& poly) {
   return found == poly.end() ? 0 : found->second;
 }
 
-Int common_divisor(Int a, Int b) {
-  while (b != 0) a = std::exchange(b, a % b);
-  return a < 0 ? -a : a;
-}
-
 bool is_linear(const Formula& formula) {
   return std::all_of(formula.poly.begin(), formula.poly.end(),
                      [](const auto& item) { return item.first.size() < 2; }) &&

@@ -34,6 +34,17 @@ std::optional<int64_t> filled_bytes(const Operation& operation) {
   return number(fill ? fill->width : std::get<protocol::RecordedCopyEvent>(operation).width);
 }
 
+contract::Shape given_in(const contract::Contract& contract,
+                         const std::map<std::string, contract::Scalar, std::less<>>& scalars) {
+  contract::Shape given;
+  for (const contract::TensorSpec& tensor : contract.tensors) {
+    if (!tensor.optional) continue;
+    const auto presence = scalars.find(contract::presence_of(tensor.name));
+    given[contract::presence_of(tensor.name)] = presence == scalars.end() || presence->second.as_int() != 0;
+  }
+  return given;
+}
+
 void add_operation(RecordedCall& call, const protocol::Event& event, const contract::Contract& contract,
                    const trial::Condition& condition) {
   const auto from_data = [&](protocol::RecordedPlace& place) {

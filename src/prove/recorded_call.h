@@ -20,6 +20,8 @@ using Operation =
 struct RecordedCall {
   contract::Shape shape;
   std::vector<Operation> operations;
+  // Of each optional tensor, by presence_of(): 1 where the call was given it, 0 where it was given a null pointer.
+  contract::Shape given{};
   // Arrays that lie in the memory of another (a call in place, inputs at one address), and that other one.
   std::map<std::string, std::string> lies_in{};
 };
@@ -45,6 +47,10 @@ bool has_clusters(const protocol::RecordedLaunchEvent& launch);
 const protocol::RecordedPlace& destination(const Operation& operation);
 // Of one row; none: several rows, which need not be contiguous.
 std::optional<int64_t> filled_bytes(const Operation& operation);
+
+// What a call with these scalars was given of the optional tensors.
+contract::Shape given_in(const contract::Contract& contract,
+                         const std::map<std::string, contract::Scalar, std::less<>>& scalars);
 
 // Adds what an event asks for, if it is an operation. Places are counted from where the data of their buffer begins in its
 // allocation, which depends on how the tensors of the call are aligned.

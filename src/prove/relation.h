@@ -8,6 +8,9 @@
 //
 //   block.x = 256   grid.x = ceil_div(n, 256)   parameter 0 -> x   parameter 16 = n
 //
+// Calls with and without an optional tensor are cases of their own: in the one its parameter points to it, in the other it
+// is 0.
+//
 // A number without an expression is unknown: any value is then possible. Shapes may differ in which kernels
 // they launch: each sequence of launches is a case of its own. Conditions that tell its shapes from the others are
 // looked for (n >= 1, D % 4 == 0), and where none are found, those that hold for its shapes and not for some others:
@@ -28,7 +31,8 @@
 
 namespace assay::prove {
 
-// Which shapes a case is for, as far as that was found.
+// Which shapes a case is for, as far as that was found. In the place of a dim may stand whether an optional tensor is given,
+// by its presence_of(): at least 1, or at most 0.
 struct Condition {
   enum class Kind : uint8_t { AtLeast, AtMost, Multiple, NoMultiple } kind = Kind::AtLeast;
   std::string dim;

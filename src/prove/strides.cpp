@@ -7,11 +7,6 @@ namespace assay::prove {
 
 namespace {
 
-Int common_divisor(Int a, Int b) {
-  while (b != 0) a = std::exchange(b, a % b);
-  return a < 0 ? -a : a;
-}
-
 // The dims of a monomial, and its other factors.
 std::pair<Monomial, Monomial> split(const Lowering& lowering, const Monomial& monomial) {
   Monomial dims, rest;
@@ -71,6 +66,62 @@ std::optional<std::vector<Formula>> bounds_by_strides(const Lowering& lowering, 
   needed.push_back(at_least_zero(rest));
   needed.push_back(at_least_zero(plus(add(within, rest, -1), -bytes)));
   return needed;
+}
+
+// ---- delinearising
+
+Poly Lowering::delinearised(const Poly& poly) {
+  std::map<Monomial, Poly> by_stride;
+  for (const auto& [monomial, by] : poly) {
+    Monomial stride, rest;
+    for (const Atom atom : monomial) (atoms_[atom].is_dim ? stride : rest).push_back(atom);
+    by_stride[stride][rest] = by;
+  }
+  Poly result;
+  for (const auto& [stride, rows] : by_stride) {
+    if (stride.empty() || rows.size() == 1) {
+      result = add(result, multiply(rows, Poly{{stride, 1}}));
+      continue;
+    }
+    Int divisor = 0;
+    for (const auto& [monomial, by] : rows) divisor = common_divisor(divisor, by);
+    Poly row;
+    for (const auto& [monomial, by] : rows) row[monomial] = by / divisor;
+    auto known = groups_.find(row);
+    if (known == groups_.end()) {
+      const Interval range = interval(row);
+      known = groups_.emplace(row, derived("row", range.low, range.high, {row})).first;
+      assume(equal_to_zero(add(atom_poly(known->second), row, -1)));
+    }
+    result = add(result, multiply(atom_poly(known->second, divisor), Poly{{stride, 1}}));
+  }
+  return result;
+}
+
+// Ends: each step puts atoms that are older than q in its place, and a remainder, which is no quotient.
+Poly Lowering::without_quotients(Poly poly) const {
+  for (auto division = divisions_.rbegin(); division != divisions_.rend();) {
+    const auto& [x, divisor] = division->first;
+    const auto [q, r] = division->second;
+    ++division;
+    if (divisor.size() != 1 || divisor.begin()->first.empty()) continue;
+    Monomial product = divisor.begin()->first;
+    product.insert(std::upper_bound(product.begin(), product.end(), q), q);
+    const auto found =
+        std::find_if(poly.begin(), poly.end(), [&, &by = divisor.begin()->second](const auto& item) {
+          return item.second % by == 0 &&
+                 std::includes(item.first.begin(), item.first.end(), product.begin(), product.end());
+        });
+    if (found == poly.end()) continue;
+    Monomial rest;
+    std::set_difference(found->first.begin(), found->first.end(), product.begin(), product.end(),
+                        std::back_inserter(rest));
+    const Int by = found->second / divisor.begin()->second;
+    poly.erase(found);
+    poly = add(poly, multiply(Poly{{rest, by}}, add(x, atom_poly(r), -1)));
+    division = divisions_.rbegin();
+  }
+  return poly;
 }
 
 }  // namespace assay::prove

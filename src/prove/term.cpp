@@ -163,6 +163,8 @@ Term Terms::bitwise(Op op, Term a, Term b) {
     if (*right == 0 && op == Op::And) return b;
     if (*right == mask_of(w) && op == Op::And) return a;
     if (*right == mask_of(w) && op == Op::Xor) return complement(a);
+    // (uint16_t)i: a conversion to 16 bits, in the same way. A mask of 8 bits is more often a byte of something.
+    if (op == Op::And && *right == mask_of(16) && w > 16) return zext(trunc(a, 16), w);
     if (op == Op::And && w == 64)
       if (const auto narrow = narrowed(a, *right)) return *narrow;
     if (*right == 1 && (op == Op::UDiv || op == Op::SDiv)) return a;
@@ -214,6 +216,10 @@ Term Terms::compare(Op op, Term a, Term b) {
   if (const auto folded = fold(op, a, b)) return *folded;
   if (a == b) return truth(op == Op::Eq || op == Op::Ule || op == Op::Sle);
   if (op == Op::Eq && is_constant(a)) std::swap(a, b);
+  // What a variable never is. Only of arrays: that a pointer is null decides which way a kernel goes.
+  if (op == Op::Eq && nodes_[a].op == Op::Var && value(b) == Bits{0})
+    if (const Variable& one = variables_[nodes_[a].value]; one.kind == VarKind::Base && one.low > 0)
+      return truth(false);
   return make(op, 0, a, b);
 }
 

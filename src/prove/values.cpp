@@ -33,11 +33,8 @@ constexpr double kQuickTrial = 1e6;           // bytes of tensors: such a trial 
 constexpr int kRandomShapes = 6;              // small ones, and as many from the whole range
 
 double tensor_bytes(const TensorSpec& tensor, const Shape& shape) {
-  const auto extents = tensor.extents(shape);
-  if (!extents) return 1e300;
-  double bytes = contract::info(tensor.dtype).bytes;
-  for (const int64_t extent : *extents) bytes *= static_cast<double>(extent);
-  return bytes;
+  const auto layout = tensor.layout(shape);
+  return layout ? static_cast<double>(layout->bytes) : 1e300;
 }
 
 bool values_fit(const contract::Contract& contract, const Shape& shape) {

@@ -33,13 +33,34 @@ struct DeviceArray {
   vgpu::Address base = 0;
   uint64_t shift = 0;  // from `base` to the first element: a pointer is aligned to what the contract promises
   uint64_t bytes = 0;
+  contract::Layout layout{};            // of a tensor
+  int64_t elements = 0;                 // of it
   std::vector<bool> made, asked;        // by part, of inputs: what is made, and what was read
   std::vector<int64_t> missing, parts;  // parts that were read and not made; those that are made
 
   bool is_input() const { return tensor && tensor->is_input(); }
-  uint64_t item() const { return static_cast<uint64_t>(contract::info(tensor->dtype).bytes); }
-  int64_t count() const { return static_cast<int64_t>(bytes / item()); }
+  uint64_t bits() const { return static_cast<uint64_t>(contract::info(tensor->dtype).bits); }
+  // Places for elements: those between elements are counted, too.
+  int64_t count() const { return static_cast<int64_t>(bytes * 8 / bits()); }
+  uint64_t at(int64_t place) const { return static_cast<uint64_t>(place) * bits() / 8; }  // bytes
+  bool is_packed() const { return bits() < 8; }
+
+  // The element at a place; none: the place is between elements.
+  std::optional<int64_t> element(int64_t place) const {
+    if (layout.is_plain()) return place;
+    if (is_packed()) return place < elements ? std::optional(place) : std::nullopt;  // half of the last byte
+    const auto index = layout.element_at(static_cast<int64_t>(at(place)));
+    if (!index) return std::nullopt;
+    int64_t element = 0;
+    for (size_t i = 0; i < index->size(); ++i) element = element * layout.extents[i] + (*index)[i];
+    return element;
+  }
 };
+
+// Two elements in a byte follow each other in the order of the tensor.
+bool is_understood(const contract::Layout& layout) {
+  return contract::info(layout.dtype).bits >= 8 || layout.strides == contract::dense_strides(layout.extents);
+}
 
 // What the blocks of a run read and write.
 class BlocksObserver : public vgpu::Listener {
@@ -94,7 +115,7 @@ class BlocksObserver : public vgpu::Listener {
       return;
     }
     if (at < array.base + array.shift) return;
-    const uint64_t offset = at - array.base - array.shift, part = array.item() * kDevicePart;
+    const uint64_t offset = at - array.base - array.shift, part = array.at(kDevicePart);
     for (uint64_t p = offset / part; p <= (offset + bytes - 1) / part && p < array.made.size(); ++p)
       if (!array.made[p] && !array.asked[p]) {
         array.asked[p] = true;
@@ -102,13 +123,14 @@ class BlocksObserver : public vgpu::Listener {
       }
   }
 
-  // Keeps some of the elements, each with the same chance, and the last.
+  // Keeps some of the places, each with the same chance, and the last.
   void stored(DeviceArray& array, vgpu::Address at, uint32_t bytes) {
     if (!array.tensor || !array.tensor->is_output() || at < array.base + array.shift) return;
     const uint64_t offset = at - array.base - array.shift;
     std::vector<int64_t>& kept = kept_[last_];
-    for (uint64_t b = 0; b < bytes; b += array.item()) {
-      const auto element = static_cast<int64_t>((offset + b) / array.item());
+    const auto first = static_cast<int64_t>(offset * 8 / array.bits());
+    const auto end = static_cast<int64_t>(((offset + bytes) * 8 + array.bits() - 1) / array.bits());
+    for (int64_t element = first; element < std::min(end, array.count()); ++element) {
       const uint64_t number = ++seen_[last_];
       if (kept.size() < kKept) {
         kept.push_back(element);
@@ -170,10 +192,13 @@ struct ValuesBlocks::Impl {
     if (first) {
       for (const TensorSpec& tensor : contract.tensors) {
         DeviceArray array{.tensor = &tensor};
-        const auto extents = tensor.extents(shape);
-        if (!extents) return extents.error().message;
-        array.bytes = array.item();
-        for (const int64_t extent : *extents) array.bytes *= static_cast<uint64_t>(extent);
+        auto layout = tensor.layout(shape);
+        if (!layout) return layout.error().message;
+        if (!is_understood(*layout)) return fmt::format("the layout of `{}` is not understood", tensor.name);
+        array.layout = std::move(*layout);
+        array.bytes = static_cast<uint64_t>(array.layout.bytes);
+        array.elements = 1;
+        for (const int64_t extent : array.layout.extents) array.elements *= extent;
         array.shift = tensor.align < 256 ? static_cast<uint64_t>(tensor.align) : 0;
         if (array.is_input())
           array.made.resize(static_cast<size_t>((array.count() + kDevicePart - 1) / kDevicePart));
@@ -208,10 +233,28 @@ struct ValuesBlocks::Impl {
 
   void make(const DeviceArray& array, int64_t part, const ValuesInputs& inputs) {
     const int64_t first = part * kDevicePart, count = std::min(kDevicePart, array.count() - first);
-    const vgpu::Address at = array.base + array.shift + static_cast<uint64_t>(first) * array.item();
-    const uint64_t bytes = static_cast<uint64_t>(count) * array.item();
-    inputs.copy(*array.tensor, first, count, device.memory().host(at, bytes));
+    const vgpu::Address at = array.base + array.shift + array.at(first);
+    const uint64_t bytes = (static_cast<uint64_t>(count) * array.bits() + 7) / 8;
+    std::byte* to = device.memory().host(at, bytes);
+    if (array.layout.is_plain())
+      inputs.copy(*array.tensor, first, count, to);
+    else
+      for (int64_t place = first; place < first + count; ++place) make_one(array, place, first, inputs, to);
     device.memory().mark_initialised(at, bytes);
+  }
+
+  // What lies between elements is the caller's: some value of the same kind, which is nobody's.
+  static void make_one(const DeviceArray& array, int64_t place, int64_t first, const ValuesInputs& inputs,
+                       std::byte* to) {
+    const auto element = array.element(place);
+    std::byte* const here = to + (array.at(place) - array.at(first));
+    if (!array.is_packed()) {
+      inputs.copy(*array.tensor, element.value_or(~place), 1, here);
+      return;
+    }
+    std::byte code{};
+    inputs.copy(*array.tensor, element.value_or(~place), 1, &code);
+    *here = place % 2 == 0 ? code & std::byte{0xf} : (*here & std::byte{0xf}) | (code << 4);
   }
 
   static std::string name_of(const DeviceArray& array) {
@@ -236,6 +279,17 @@ struct ValuesBlocks::Impl {
     }
     bytes.resize(kernel.function->parameter_bytes);
     return bytes;
+  }
+
+  contract::Tensor value_at(const DeviceArray& array, int64_t place) {
+    contract::Tensor value = contract::Tensor::zeros(array.tensor->dtype, {});
+    const uint64_t item = std::max<uint64_t>(1, array.bits() / 8);
+    const std::byte* from = device.memory().host(array.base + array.shift + array.at(place), item);
+    if (array.is_packed())
+      value.store_code(0, static_cast<uint8_t>(place % 2 == 0 ? *from & std::byte{0xf} : *from >> 4));
+    else
+      std::memcpy(value.at(0), from, item);
+    return value;
   }
 
   static uint64_t blocks_of(const Launch& launch) {
@@ -335,13 +389,10 @@ BlocksOutcome ValuesBlocks::run(std::span<const protocol::Event> events, const V
     for (const Impl::Launch& launch : launches) outcome.kernels.insert(launch.kernel);
     for (size_t i = 0; i < impl.arrays.size(); ++i) {
       const DeviceArray& array = impl.arrays[i];
-      std::set<int64_t> elements(observer.kept(i).begin(), observer.kept(i).end());
-      for (const int64_t element : elements) {
-        StoredElement stored{array.tensor, element, contract::Tensor::zeros(array.tensor->dtype, {})};
-        const vgpu::Address at = array.base + array.shift + static_cast<uint64_t>(element) * array.item();
-        std::memcpy(stored.value.at(0), impl.device.memory().host(at, array.item()), array.item());
-        outcome.stored.push_back(std::move(stored));
-      }
+      std::set<int64_t> places(observer.kept(i).begin(), observer.kept(i).end());
+      for (const int64_t place : places)
+        if (const auto element = array.element(place))
+          outcome.stored.push_back({array.tensor, *element, impl.value_at(array, place)});
     }
     return outcome;
   }

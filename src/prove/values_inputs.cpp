@@ -30,9 +30,13 @@ Result<ValuesInputs> ValuesInputs::make(const contract::Contract& contract, cons
   ValuesInputs result;
   result.bindings_.shape = result.trial_.shape = shape;
   result.left_ = kMostMade;
-  for (const contract::ScalarSpec& scalar : contract.scalars) {
-    const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low)
-                                           : scalar.values[choice % scalar.values.size()];
+  for (size_t i = 0; i < contract.scalars.size(); ++i) {
+    const contract::ScalarSpec& scalar = contract.scalars[i];
+    // Whether an optional tensor is given must not follow from whether another is.
+    const bool presence = scalar.name.starts_with("present(");
+    const uint64_t which = presence ? choice >> (i % 4) : choice;
+    const double value = scalar.is_range() ? (which % 2 ? scalar.high : scalar.low)
+                                           : scalar.values[which % scalar.values.size()];
     result.bindings_.scalars[scalar.name] = result.trial_.scalars[scalar.name] =
         contract::Scalar::of(scalar.dtype, value);
   }
@@ -52,6 +56,7 @@ Result<ValuesInputs> ValuesInputs::make(const contract::Contract& contract, cons
       const trial::Family family = families[choice % families.size()];
       TensorSpec few = *input;
       few.shape = {contract::IntExpr::literal(kDrawn)};
+      few.strides.clear();
       auto drawn = trial::draw(few, shape, family, values.seed);
       if (!drawn) return drawn.error();
       values.drawn = std::move(*drawn);

@@ -10,11 +10,12 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kMostBytes = 600e6;    // of a trial's tensors; larger ones take long
-constexpr double kMostSparse = 64e9;    // of tensors that are mostly empty
-constexpr double kLeastGiant = 0x1p18;  // elements: what is smaller shows at other shapes as well
+constexpr double kMostTrialBytes = 600e6;    // of a trial's tensors; larger ones take long
+constexpr double kMostSparse = 64e9;         // of tensors that are mostly empty
+constexpr size_t kMostChoices = 8;           // of optional tensors, at one shape
+constexpr double kLeastGiantTrial = 0x1p18;  // elements: what is smaller shows at other shapes as well
 // Nothing else will do: another defect of the same kernel would show as a wrong result, too.
-constexpr Kind kMemory[] = {Kind::OutOfBounds};
+constexpr Kind kMemoryKinds[] = {Kind::OutOfBounds};
 constexpr Kind kAlignment[] = {Kind::Misaligned};
 constexpr Kind kLaunch[] = {Kind::LaunchFailure};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
@@ -36,7 +37,7 @@ std::string sparse_dim(const contract::Contract& contract, const contract::Shape
     contract::Shape small = shape;
     small[sparse.dim] = contract.dim(sparse.dim)->lowest();
     const auto size = trial::size_of(contract, small);
-    if (size && size->bytes < kMostBytes) return sparse.dim;
+    if (size && size->bytes < kMostTrialBytes) return sparse.dim;
   }
   return "";
 }
@@ -55,12 +56,26 @@ trial::Trial with_scalars(const contract::Contract& contract, trial::Trial trial
   return trial;
 }
 
+// The same trial with each choice of the optional tensors: given is how with_scalars(…, false) leaves them.
+std::vector<trial::Trial> with_optional(const contract::Contract& contract, const trial::Trial& trial) {
+  std::vector<trial::Trial> trials = {trial};
+  for (const contract::TensorSpec& tensor : contract.tensors) {
+    if (!tensor.optional || trials.size() >= kMostChoices) continue;
+    for (size_t i = 0, before = trials.size(); i < before; ++i) {
+      trials.push_back(trials[i]);
+      trials.back().scalars[contract::presence_of(tensor.name)] =
+          contract::Scalar::of_int(contract::DType::boolean, 0);
+    }
+  }
+  return trials;
+}
+
 // What is too large to be run whole is run by a sample of the blocks (Trial::sampled), if its inputs can be made as they
 // are read. False: it cannot be run.
 bool made_to_fit(const contract::Contract& contract, trial::Trial& trial) {
   const auto size = trial::size_of(contract, trial.shape);
   if (!size) return false;
-  if (size->bytes <= kMostBytes || !trial.sparse.empty()) return true;
+  if (size->bytes <= kMostTrialBytes || !trial.sparse.empty()) return true;
   if (contract.generator || size->bytes > trial::PlanOptions{}.max_sampled_bytes) return false;
   trial.sampled = true;
   trial.condition.ordered = false;
@@ -73,7 +88,7 @@ std::vector<trial::Trial> corners(const contract::Contract& contract) {
   std::vector<trial::Trial> trials;
   if (contract.generator) return trials;
   for (contract::Shape& shape :
-       trial::giant_shapes(contract, kLeastGiant, trial::PlanOptions{}.max_sampled_bytes)) {
+       trial::giant_shapes(contract, kLeastGiantTrial, trial::PlanOptions{}.max_sampled_bytes)) {
     trial::Trial trial;
     trial.shape = std::move(shape);
     trial.sampled = true;
@@ -89,7 +104,7 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
   plain.shape = shape;
   const auto size = trial::size_of(contract, shape);
   if (!contract.check_shape(shape) || !size) return {};
-  if (size->bytes > kMostBytes) {
+  if (size->bytes > kMostTrialBytes) {
     plain.sparse = sparse_dim(contract, shape);
     plain.condition.ordered = false;
   }
@@ -105,7 +120,8 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
       if (!trial.families.empty()) trials.push_back(trial);
     }
   };
-  add_families(with_scalars(contract, plain, false));
+  for (trial::Trial& trial : with_optional(contract, with_scalars(contract, plain, false)))
+    add_families(std::move(trial));
   if (!contract.scalars.empty()) add_families(with_scalars(contract, plain, true));
   if (trial::may_be_better_aligned(contract)) {
     trials.push_back(with_scalars(contract, plain, false));
@@ -123,7 +139,7 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "coverage") return kCoverage;
   if (obligation == "race") return kRace;
   if (obligation == "values") return kValues;
-  return kMemory;
+  return kMemoryKinds;
 }
 
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,

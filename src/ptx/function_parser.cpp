@@ -6,7 +6,6 @@ namespace assay::ptx {
 namespace {
 
 constexpr uint32_t kMostRegisters = 1u << 20;
-constexpr uint32_t kMostVariables = 1u << 12;  // of one range
 
 }  // namespace
 

@@ -12,7 +12,6 @@ namespace {
 
 constexpr uint32_t kMostFiles = 1u << 16;
 constexpr size_t kMostSegments = 24;
-constexpr uint32_t kMostVariables = 1u << 12;  // of one range
 constexpr uint32_t kAnyInlining = kNone - 1;
 constexpr size_t kLongestFunctionName = 4096;
 

@@ -25,6 +25,8 @@ struct Constant {
   bool is_f32_bits = false;  // one literal 0f…: bits is its 32-bit image
 };
 
+inline constexpr uint32_t kMostVariables = 1u << 12;  // of one range
+
 class TokenReader {
  public:
   explicit TokenReader(std::string_view text) : lexer_(text) { advance(); }

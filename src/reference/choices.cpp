@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
-#include "reference/expr.h"
+#include "contract/expr.h"
 
 namespace assay::reference {
 namespace {
+
+constexpr std::size_t kMostSeeds = 3;  // scalars that a draw depends on: a seed, an offset, a step
 
 struct ReductionRow {
   std::string_view word;
@@ -175,20 +177,24 @@ class Separation {
       return fail(statement.place,
                   fmt::format("the last index of `{}` says which in the order it is: {}[j] = {}[k](...)",
                               statement.name, statement.name, body.name));
-    if (!row && (body.children.empty() || body.children.size() > 2))
+    if (!row && (body.children.empty() || body.children.size() > 1 + kMostSeeds))
       return fail(
           body.place,
           fmt::format("`{}` takes an argument, and the seed's name if calls with other seeds are to be "
                       "independent; not {} arguments",
                       body.name, body.children.size()));
-    if (!row && body.children.size() == 2) {
-      const Expr& seed = *body.children[1];
+    for (std::size_t i = 1; !row && i < body.children.size(); ++i) {
+      const Expr& seed = *body.children[i];
       const ScalarSpec* scalar = seed.kind == ExprKind::Name ? contract_.scalar(seed.name) : nullptr;
       if (!scalar || is_float(scalar->dtype))
         return fail(
             seed.place,
-            fmt::format("the second argument of `{}` is the name of an integer scalar, the seed", body.name));
-      choice.seed = seed.name;
+            i == 1 ? fmt::format("the second argument of `{}` is the name of an integer scalar, the seed",
+                                 body.name)
+                   : fmt::format(
+                         "after its first argument `{}` takes names of integer scalars, the seed and such",
+                         body.name));
+      choice.seeds.push_back(seed.name);
     }
     choice.is_output = spec != nullptr;
     if (choice.kind == ChoiceKind::Rounded) choice.dtype = spec->dtype;

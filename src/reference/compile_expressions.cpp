@@ -1,4 +1,5 @@
 // Expressions: what stands on the right.
+#include "contract/complex.h"
 #include "reference/arithmetic.h"
 #include "reference/choices.h"
 #include "reference/compiler.h"
@@ -78,7 +79,8 @@ int Compiler::unknown(const std::string& word, Place place, bool subscripted) {
   if (!subscripted) {
     for (const Dim& dim : contract_.dims) known.push_back(dim.name);
     for (const contract::DerivedDim& dim : contract_.derived) known.push_back(dim.name);
-    for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
+    for (const ScalarSpec& scalar : contract_.scalars)
+      known.push_back(scalar.name.substr(0, scalar.name.find('.')));  // a complex one is known by its name
   }
   for (const auto& [known_name, source] : names_) known.push_back(known_name);
   const std::string near = nearest(word, known);
@@ -233,6 +235,7 @@ int Compiler::stored_in_between(Scope& scope, int source, int load) {
 
 int Compiler::binary(Scope& scope, const Expr& expr, Context context) {
   const std::string& sign = expr.name;
+  if (sign == "%") context.index = true;  // only integers have a remainder, so `/` is that of integers there
   int a = expression(scope, *expr.children[0], context);
   const bool lazy = sign == "and" || sign == "or";
   int b = expression(scope, *expr.children[1], {context.index, context.guarded || lazy, context.bound});
@@ -305,8 +308,10 @@ int Compiler::power(Scope& scope, int base, int exponent, Place place) {
 
 int Compiler::conditional(Scope& scope, const Expr& expr, Context context) {
   const int condition = to_bool(scope, expression(scope, *expr.children[0], context));
-  int yes = expression(scope, *expr.children[1], {context.index, true});
-  int no = expression(scope, *expr.children[2], {context.index, true});
+  // The parts of a complex number have the same ranges.
+  const bool guarded = expr.name != contract::kPartChoice || context.guarded;
+  int yes = expression(scope, *expr.children[1], {context.index, guarded});
+  int no = expression(scope, *expr.children[2], {context.index, guarded});
   if (condition < 0 || yes < 0 || no < 0) return -1;
   const Type type = unify(scope, yes, no);
   return add(scope, Op::If, type, expr.place, condition, yes, no);
@@ -352,6 +357,7 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
                                                                 {"shift_right", Op::ShiftRight}};
   for (const auto& [word, op] : kBitOperations) {
     if (expr.name != word) continue;
+    context.index = true;  // of integers only
     if (arguments(scope, expr, context, 2, 2, list) < 0) return -1;
     if (unify(scope, list[0], list[1]) == Type::Float)
       return fail(place, fmt::format("`{}` is only defined for integers", word));

@@ -1,6 +1,6 @@
 // Reductions and assignments.
+#include "contract/expr.h"
 #include "reference/compiler.h"
-#include "reference/expr.h"
 
 namespace assay::reference {
 namespace {

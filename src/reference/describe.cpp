@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "contract/complex.h"
 #include "contract/formula_case.h"
 #include "contract/init.h"
 #include "contract/legal_shape.h"
@@ -136,7 +137,7 @@ class Describer {
     if (const Choice* choice = chosen(id)) words += fmt::format(", chosen by the kernel ({})", choice->word);
     if (made.output >= 0) {
       const TensorSpec& spec = contract_.tensors[static_cast<std::size_t>(made.output)];
-      words += fmt::format(", the output {} {}", info(spec.dtype).name, shape_text(spec.shape));
+      words += fmt::format(", the output {} {}", contract::type_name(spec), shape_text(spec.shape));
     }
     if (!plain.empty()) words += fmt::format(": for {}", loops_text(id, plain));
     line(depth, words);
@@ -325,6 +326,20 @@ Result<std::string> describe(const Contract& contract, const CompiledFormula& co
 
 namespace {
 
+// Without the dimension of the parts of complex numbers.
+std::vector<IntExpr> shown(const TensorSpec& spec, std::vector<IntExpr> shape) {
+  if (spec.is_complex) shape.pop_back();
+  return shape;
+}
+
+std::string place_text(const TensorSpec& spec) {
+  if (!spec.buffer.empty()) return fmt::format(", at byte {} of {}", spec.offset.written(), spec.buffer);
+  if (!spec.pointers) return "";
+  return spec.pointer_offsets.empty()
+             ? ", a pointer to each slice"
+             : fmt::format(", a pointer to each stretch between {}", spec.pointer_offsets);
+}
+
 Json texts_of(const std::vector<IntExpr>& expressions) {
   Json list = Json::array();
   for (const IntExpr& one : expressions) list.push_back(one.written());
@@ -349,11 +364,14 @@ Json tensors_json(const Contract& contract, const Shape& shape) {
   Json tensors = Json::array();
   for (const TensorSpec& spec : contract.tensors) {
     Json one = {{"name", spec.name},
-                {"dtype", info(spec.dtype).name},
-                {"shape", texts_of(spec.shape)},
+                {"dtype", contract::type_name(spec)},
+                {"shape", texts_of(shown(spec, spec.shape))},
                 {"role", kRoles[static_cast<std::size_t>(spec.role)]}};
     if (!spec.strides.empty()) one["strides"] = texts_of(spec.strides);
     if (spec.optional) one["optional"] = true;
+    if (!spec.buffer.empty()) one["buffer"] = {{"name", spec.buffer}, {"offset", spec.offset.written()}};
+    if (spec.pointers)
+      one["pointers"] = spec.pointer_offsets.empty() ? Json(true) : Json(spec.pointer_offsets);
     if (!spec.values.text.empty()) one["values"] = spec.values.text;
     if (const auto layout = spec.layout(shape)) {
       one["extents"] = layout->extents;
@@ -403,9 +421,9 @@ Result<std::string> describe(const Contract& contract) {
   text += "tensors\n";
   for (const TensorSpec& spec : contract.tensors) {
     constexpr std::string_view kRoles[] = {"in", "out", "inout"};
-    text += fmt::format("  {}: {} {}, {}{}{}\n", spec.name, info(spec.dtype).name, shape_text(spec.shape),
-                        kRoles[static_cast<std::size_t>(spec.role)], layout_text(spec),
-                        spec.optional ? ", optional" : "");
+    text += fmt::format("  {}: {} {}, {}{}{}{}\n", spec.name, contract::type_name(spec),
+                        shape_text(shown(spec, spec.shape)), kRoles[static_cast<std::size_t>(spec.role)],
+                        layout_text(spec), spec.optional ? ", optional" : "", place_text(spec));
   }
   const ReferenceSpec& reference = contract.reference;
   if (reference.kind == ReferenceKind::Python)

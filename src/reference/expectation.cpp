@@ -35,6 +35,9 @@ double Store::sigma(double v, double nearest) const {
 
 Interval Store::range(double nearest, double low, double high) const {
   Interval result{rounded(dtype, low), rounded(dtype, high)};
+  if (contract::ties_either_way(dtype) && std::isfinite(low) && std::isfinite(high))
+    result = {std::min(result.low, contract::rounded_away(dtype, low)),
+              std::max(result.high, contract::rounded_away(dtype, high))};
   if (!wide) return result;
   if (std::isfinite(result.low)) result.low = std::min(low, nearest);
   if (std::isfinite(result.high)) result.high = std::max(high, nearest);
@@ -47,10 +50,12 @@ void fill_real(Expectation& e, std::size_t i, const Store& to) {
   uint8_t flags = e.flags[i];
   if (b > 0) s = std::max(s, to.eta * to.eta);  // tiny values have a floor
   if (!std::isfinite(v)) flags |= kNonfiniteValue;
-  if (b == 0) flags |= kExact;
+  const bool tie = contract::ties_either_way(to.dtype) && std::isfinite(v) &&
+                   contract::rounded_away(to.dtype, v) != nearest;
+  if (b == 0 && !tie) flags |= kExact;
   const double rest = std::sqrt(s);
   if (rest < 0.1 * store) flags = static_cast<uint8_t>(flags & ~kCoherent);
-  const Interval admitted = b == 0 ? Interval{nearest, nearest} : to.range(nearest, v - b, v + b);
+  const Interval admitted = b == 0 && !tie ? Interval{nearest, nearest} : to.range(nearest, v - b, v + b);
   e.low[i] = admitted.low;
   e.high[i] = admitted.high;
   e.sigma_rest[i] = rest;

@@ -127,6 +127,56 @@ bool Reference::is_elementwise(const std::string& output) const {
   });
 }
 
+bool Reference::shares_nothing(const std::string& output) const {
+  const Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor || !impl_->compiled) return false;
+  if (impl_->any_case([&](const Reference& one) { return !one.shares_nothing(output); })) return false;
+  const CompiledFormula& compiled = *impl_->compiled;
+  const int last = compiled.final_definition[static_cast<std::size_t>(*tensor)];
+  const Definition& whole = compiled.definitions[static_cast<std::size_t>(last)];
+  // A reduction in the output's own expression, for each of its elements: its coordinates are the output's indices. What has
+  // a name of its own may be used anywhere.
+  const auto is_own = [&](const Definition& made) {
+    return made.coordinates.size() == whole.coordinates.size() &&
+           std::ranges::all_of(made.coordinates, [&](const Coordinate& coordinate) {
+             if (coordinate.variable < 0) return false;
+             const Variable& index = made.variables[static_cast<std::size_t>(coordinate.variable)];
+             return index.outer_definition == last &&
+                    std::ranges::any_of(whole.coordinates, [&](const Coordinate& of_output) {
+                      return of_output.variable == index.outer_variable;
+                    });
+           });
+  };
+  return std::ranges::all_of(impl_->behind(last), [&](int id) {
+    const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
+    const bool is_whole = std::ranges::all_of(made.reduced, [&](int variable) {
+      const Variable& over = made.variables[static_cast<std::size_t>(variable)];
+      return over.low < 0 && over.high < 0;
+    });
+    return (id == last || is_own(made)) && made.filter < 0 && !made.is_scatter() && is_whole;
+  });
+}
+
+double Reference::cost_of_term(const std::string& output) const {
+  // Measured: a term of log(cumsum(exp)) takes ten times as long as one of a product.
+  constexpr double kFunction = 8;
+  const Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor || !impl_->compiled) return 1;
+  const CompiledFormula& compiled = *impl_->compiled;
+  const int last = compiled.final_definition[static_cast<std::size_t>(*tensor)];
+  const std::size_t rank = compiled.definitions[static_cast<std::size_t>(last)].coordinates.size();
+  double cost = 0;
+  for (const int id : impl_->behind(last)) {
+    const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
+    // One with fewer coordinates serves many elements.
+    if (made.reduce == Reduce::None || made.coordinates.size() < rank) continue;
+    cost += 1 + kFunction * static_cast<double>(std::ranges::count_if(made.nodes, [](const Node& n) {
+                  return n.op >= Op::Exp && n.op <= Op::Cos;
+                }));
+  }
+  return std::max(1.0, cost);
+}
+
 bool Reference::applies(const Defect& defect) const {
   if (impl_->any_case([&](const Reference& one) { return one.applies(defect); })) return true;
   return impl_->compiled && defect_applies(*impl_->compiled, impl_->contract, defect);

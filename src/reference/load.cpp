@@ -221,6 +221,10 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
                       [format](uint8_t x) { return numerics::to_double(format, x); });
       break;
     }
+    case DType::tf32:
+      gather<uint32_t>(data, at, same, row, n, r.v,
+                       [](uint32_t x) { return double{contract::tf32_value(x)}; });
+      break;
     case DType::i4:
     case DType::i8:
       gather_integers<int8_t>(data, at, same, row, n, r.i);

@@ -121,8 +121,8 @@ struct Choice {
   ChoiceKind kind = ChoiceKind::Random;
   bool largest = false, first_of_equals = false;  // of Order
   bool is_output = false;
-  DType dtype = DType::f32;  // of Rounded
-  std::string seed;          // the scalar with another value of which the draws are others; empty: none
+  DType dtype = DType::f32;        // of Rounded
+  std::vector<std::string> seeds;  // scalars with other values of which the draws are others
   // Of one that is no output: the outputs whose elements tell it, and by dimension of the choice, which of the output's
   // it is.
   struct Told {
@@ -218,6 +218,11 @@ class Reference {
   // Whether an element of the output depends on no sum or extreme, so that elements can be asked for in any
   // pieces at the same cost.
   bool is_elementwise(const std::string& output) const;
+  // Whether each element is computed by itself, sums included: no value on the way to it is also on the way to another,
+  // and no sum is part of another element's, as prefix sums are. Then elements share no rounding.
+  bool shares_nothing(const std::string& output) const;
+  // What a term of an element's own sums costs to evaluate, beside a term of a plain sum: functions take longer.
+  double cost_of_term(const std::string& output) const;
   // The sums that an output depends on, and the values on the way to it that an operation makes.
   std::vector<Site> sums(const std::string& output) const;
   std::vector<Site> values(const std::string& output) const;

@@ -1,7 +1,7 @@
 // Scales: about the logarithm of the size of an expression with exps in it, and what can be done with them.
 #pragma once
 
-#include "reference/expr.h"
+#include "contract/expr.h"
 
 namespace assay::reference {
 

@@ -276,7 +276,10 @@ class Shaper {
     switch (values.kind) {
       case ValuesKind::Index:
       case ValuesKind::Tokens:
+      case ValuesKind::Distinct:
         return {0, clamp64(*a) - 1, true, true};
+      case ValuesKind::Slots:
+        return {-1, clamp64(*a) - 1, true, true};
       case ValuesKind::Offsets:
         return {0, clamp64(*a), true, true};
       case ValuesKind::Mask:

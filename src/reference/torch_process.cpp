@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr double kAnswerSeconds = 120;  // of one answer, the import of torch included
-constexpr int kGlance = 50;             // milliseconds between looks at whether to stop
+constexpr int kTorchGlance = 50;        // milliseconds between looks at whether to stop
 constexpr std::size_t kLongestAnswer = 1 << 20;
 
 // No device and none of the checker's settings: the process computes on the CPU, whatever surrounds it.
@@ -138,7 +138,7 @@ Result<Json> TorchProcess::ask(const Json& question) {
     if (Clock::now() > limit)
       return stop(fmt::format("{} gave no answer within {:.0f} s", python_program(), kAnswerSeconds));
     pollfd waiting{from_, POLLIN, 0};
-    if (poll(&waiting, 1, kGlance) <= 0) continue;
+    if (poll(&waiting, 1, kTorchGlance) <= 0) continue;
     char buffer[4096];
     const ssize_t n = read(from_, buffer, sizeof buffer);
     if (n <= 0) return lost();

@@ -83,6 +83,10 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
   return text;
 }
 
+Where place_of(const ptx::Module& module, const ptx::Instruction& instruction) {
+  return outermost(module, instruction.location);
+}
+
 Where place_of_kernel(std::span<const ptx::Module> modules, const std::string& symbol) {
   for (const ptx::Module& module : modules) {
     const ptx::Function* kernel = module.find(symbol);

@@ -20,6 +20,8 @@ Result<std::vector<std::string>> device_code(const Subject& subject, const std::
 Result<std::string> compile_to_ptx(const std::string& source, const std::string& arch = "sm_90",
                                    const std::vector<std::string>& flags = {});
 
+// The line of an instruction outside of all that was inlined; line 0: none of the user's own.
+Where place_of(const ptx::Module& module, const ptx::Instruction& instruction);
 // Where a kernel of these modules is defined, by their line tables; line 0: not known.
 Where place_of_kernel(std::span<const ptx::Module> modules, const std::string& symbol);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "contract/complex.h"
 #include "trial/made_inputs.h"
 #include "trial/sparse.h"
 
@@ -24,6 +25,12 @@ constexpr uint64_t kCanary = 0xa5c396b47e1d2f58ull;
 // Bytes of the file for what a sample of the blocks writes to an output, places included. Chosen: a block writes a few
 // dozen kilobytes, and a hundred of them are run.
 constexpr int64_t kRoomForWritten = 32 << 20;
+
+int64_t count_of(const std::vector<int64_t>& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  return count;
+}
 
 int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -69,11 +76,16 @@ class MemoryFilePlanner {
   Result<void> add_call(const contract::Bindings& bindings) {
     CallPlan plan;
     for (const TensorSpec& spec : contract_.tensors) {
+      if (!spec.buffer.empty()) continue;
       auto layout = spec.layout(bindings.shape);
       if (!layout) return layout.error();
       Buffer buffer{spec.name, &spec, layout->extents, std::move(*layout)};
       buffer.length = buffer.layout.bytes;
       if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
+      if (spec.pointers) {
+        add_slices(plan, std::move(buffer), bindings);
+        continue;
+      }
       place(buffer, trial::alignment_of(spec, trial_.condition));
       if (trial_.sampled) {
         if (auto made = make(buffer); !made) return made.error();
@@ -81,6 +93,8 @@ class MemoryFilePlanner {
       if (trial::is_sparse(spec, trial_)) divide(buffer);
       plan.buffers.push_back(std::move(buffer));
     }
+    for (const std::string& name : contract_.buffers())
+      if (auto added = add_together(plan, name, bindings); !added) return added.error();
     if (trial_.condition.aliased) share_memory(plan);
     if (trial_.condition.shared_inputs) share_inputs(plan, bindings.shape);
     const auto workspace = contract_.kernel.workspace_bytes.eval(bindings.shape);
@@ -108,6 +122,57 @@ class MemoryFilePlanner {
   void place(Buffer& buffer, int64_t align) const {
     buffer.offset = guard_ + (align < 256 ? align : 0);
     buffer.bytes = std::max<int64_t>(1, buffer.offset + buffer.length + guard_);
+  }
+
+  // Tensors that are parts of one allocation.
+  Result<void> add_together(CallPlan& plan, const std::string& name,
+                            const contract::Bindings& bindings) const {
+    auto parts = contract_.parts_of(name, bindings.shape);
+    if (!parts) return parts.error();
+    Buffer buffer{name, nullptr, {}, {}};
+    const TensorSpec* least = nullptr;  // aligned
+    for (contract::BufferPart& part : *parts) {
+      buffer.length = std::max(buffer.length, part.at + part.layout.bytes);
+      if (!least || part.spec->align < least->align) least = part.spec;
+      const bool reads = part.spec->is_input();
+      buffer.members.push_back({part, reads ? bindings.inputs.at(part.spec->name).get() : nullptr});
+    }
+    place(buffer, trial::alignment_of(*least, trial_.condition));
+    plan.buffers.push_back(std::move(buffer));
+    return {};
+  }
+
+  // An allocation for each slice of a tensor, and the array of their addresses under the tensor's own name.
+  void add_slices(CallPlan& plan, Buffer whole, const contract::Bindings& bindings) const {
+    const TensorSpec& spec = *whole.spec;
+    const int64_t rows = whole.extents[0];
+    const int64_t row = rows > 0 ? count_of(whole.extents) / rows : 0;
+    std::vector<int64_t> starts;
+    if (spec.pointer_offsets.empty()) {
+      for (int64_t i = 0; i <= rows; ++i) starts.push_back(i);
+    } else {
+      const contract::Tensor& offsets = *bindings.inputs.at(spec.pointer_offsets);
+      for (int64_t i = 0; i < offsets.count(); ++i) starts.push_back(offsets.load_int(i));
+    }
+    plan.sliced[spec.name] = whole.extents;
+    Buffer array{spec.name, nullptr, {}, {}};
+    array.is_pointers = true;
+    for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+      const int64_t count = (starts[i + 1] - starts[i]) * row;
+      Buffer slice{fmt::format("{}[{}]", spec.name, i),
+                   &spec,
+                   {count},
+                   contract::Layout::of(spec.dtype, {count}, {1})};
+      slice.length = slice.layout.bytes;
+      slice.input = whole.input;
+      slice.first = starts[i] * row;
+      place(slice, trial::alignment_of(spec, trial_.condition));
+      array.pointers.push_back(static_cast<int>(plan.buffers.size()));
+      plan.buffers.push_back(std::move(slice));
+    }
+    array.length = static_cast<int64_t>(array.pointers.size() * sizeof(uint64_t));
+    place(array, 256);
+    plan.buffers.push_back(std::move(array));
   }
 
   // What it holds before a call of which a sample is run.
@@ -138,7 +203,7 @@ class MemoryFilePlanner {
 
   void share_memory(CallPlan& plan) const {
     for (Buffer& buffer : plan.buffers) {
-      if (buffer.spec->may_alias.empty()) continue;
+      if (!buffer.spec || buffer.spec->may_alias.empty()) continue;
       for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
         const Buffer& other = plan.buffers[i];
         if (other.name == buffer.spec->may_alias && other.length == buffer.length &&
@@ -150,6 +215,7 @@ class MemoryFilePlanner {
 
   void share_inputs(CallPlan& plan, const contract::Shape& shape) const {
     for (Buffer& buffer : plan.buffers) {
+      if (!buffer.spec || buffer.spec->pointers) continue;
       const TensorSpec& owner = trial::shared_input(contract_, *buffer.spec, shape);
       if (&owner != buffer.spec) buffer.share = index_of(plan, owner.name);
     }
@@ -183,10 +249,21 @@ class MemoryFilePlanner {
   // Whether the call may only read a buffer's memory: an input that no output shares it with.
   static bool is_read_only(const CallPlan& plan, std::size_t i) {
     const Buffer& owner = plan.buffers[i];
+    if (owner.is_pointers) return true;
+    if (!owner.members.empty())
+      return std::all_of(owner.members.begin(), owner.members.end(), [](const BufferMember& member) {
+        return member.part.spec->role == contract::Role::In;
+      });
     if (!owner.spec || owner.spec->role != contract::Role::In || owner.share >= 0) return false;
     return std::none_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) {
       return b.share == static_cast<int>(i) && (!b.spec || b.spec->role != contract::Role::In);
     });
+  }
+
+  static bool holds_data(const Buffer& b) {
+    return b.input || b.is_pointers ||
+           std::any_of(b.members.begin(), b.members.end(),
+                       [](const BufferMember& member) { return member.input != nullptr; });
   }
 
   static std::optional<protocol::MadeBuffer> made_of(const Buffer& b) {
@@ -203,8 +280,10 @@ class MemoryFilePlanner {
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
       const Buffer& b = plan.buffers[i];
-      plan.request.buffers.push_back({b.name, b.bytes, b.offset, b.length, b.in, b.out, b.input != nullptr,
-                                      is_read_only(plan, i), b.share, b.parts, made_of(b)});
+      const bool is_result = b.spec && b.spec->role != contract::Role::In;
+      plan.request.buffers.push_back({b.name, b.bytes, b.offset, b.length, b.in, b.out, holds_data(b),
+                                      is_read_only(plan, i), is_result, b.share, b.parts, made_of(b),
+                                      b.pointers});
     }
     for (const contract::Arg& arg : contract_.kernel.args)
       plan.request.arguments.push_back(argument(plan, arg, bindings));
@@ -218,6 +297,7 @@ class MemoryFilePlanner {
   protocol::BufferArgument tensor(const CallPlan& plan, const std::string& name) const {
     const int index = index_of(plan, name);
     const Buffer& buffer = plan.buffers[static_cast<std::size_t>(index)];
+    if (!buffer.spec) return {index, "u64", {}};
     return {index, std::string(contract::info(buffer.spec->dtype).name), buffer.extents};
   }
 
@@ -227,6 +307,13 @@ class MemoryFilePlanner {
       case ArgKind::Tensor:
         if (is_absent(arg.name, bindings)) return scalar(contract::DType::u64, 0);  // a null pointer
         return tensor(plan, arg.name);
+      case ArgKind::Buffer:
+        return protocol::BufferArgument{index_of(plan, arg.name), "u8", {}};
+      case ArgKind::Complex: {  // two floats of a struct travel in one register, as a double does
+        const uint64_t re = bindings.scalars.find(contract::real_part_of(arg.name))->second.bits,
+                       im = bindings.scalars.find(contract::imaginary_part_of(arg.name))->second.bits;
+        return scalar(contract::DType::f64, im << 32 | (re & 0xffffffff));
+      }
       case ArgKind::Workspace:
         return protocol::BufferArgument{static_cast<int>(plan.buffers.size()) - 1, "u8", {}};
       case ArgKind::Stream:
@@ -287,8 +374,53 @@ Result<MemoryFileLayout> lay_out(const Contract& contract, const trial::Trial& t
   return maker.take();
 }
 
-void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std::byte* memory) {
+namespace {
+
+void write_data(const Buffer& b, const trial::Trial& trial, std::byte* image) {
   const uint64_t poison = trial::pattern(trial.condition.poison);
+  const auto pack_poison = [&](const contract::TensorSpec& spec, const contract::Layout& layout,
+                               std::byte* at) {
+    contract::Tensor elements = contract::Tensor::zeros(spec.dtype, layout.extents);
+    const bool packed = contract::info(spec.dtype).bits < 8;
+    fill(elements.bytes.data(), 0, static_cast<int64_t>(elements.bytes.size()),
+         packed ? trial::packed_pattern(trial.condition.poison) : poison);
+    layout.pack(elements, at);
+  };
+  std::byte* data = image + b.offset;
+  if (!b.members.empty()) {
+    fill(data, 0, b.length, poison);
+    for (const BufferMember& member : b.members) {
+      if (member.input)
+        member.part.layout.pack(*member.input, data + member.part.at);
+      else
+        pack_poison(*member.part.spec, member.part.layout, data + member.part.at);
+    }
+  } else if (b.spec && b.spec->pointers) {
+    const int64_t from = b.first * contract::info(b.spec->dtype).bytes, shift = from % 8;
+    if (b.input && b.length > 0)
+      std::memcpy(data, b.input->bytes.data() + from, static_cast<std::size_t>(b.length));
+    else
+      fill(data - shift, shift, b.length, poison);  // in phase with the whole tensor
+  } else if (b.input && !b.parts.empty()) {
+    for (const auto& [from, length] : b.parts) {
+      if (from < b.offset || from >= b.offset + b.length) continue;
+      std::memcpy(image + from, b.input->bytes.data() + from - b.offset, static_cast<std::size_t>(length));
+    }
+  } else if (b.input && !b.layout.is_plain()) {
+    fill(data, 0, b.length, poison);
+    b.layout.pack(*b.input, data);
+  } else if (b.input) {
+    if (b.length > 0)  // an empty tensor has no bytes to point to
+      std::memcpy(data, b.input->bytes.data(), static_cast<std::size_t>(b.length));
+  } else {
+    fill(data, 0, b.length, poison);  // in phase with the elements
+    if (b.spec && !b.layout.is_plain()) pack_poison(*b.spec, b.layout, data);
+  }
+}
+
+}  // namespace
+
+void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std::byte* memory) {
   for (const CallPlan& plan : layout.calls) {
     for (const Buffer& b : plan.buffers) {
       std::byte* image = memory + b.in;
@@ -297,28 +429,7 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
         continue;
       }
       fill(image, 0, b.offset, kCanary);
-      if (b.input && !b.parts.empty()) {
-        for (const auto& [from, length] : b.parts) {
-          if (from < b.offset || from >= b.offset + b.length) continue;
-          std::memcpy(image + from, b.input->bytes.data() + from - b.offset,
-                      static_cast<std::size_t>(length));
-        }
-      } else if (b.input && !b.layout.is_plain()) {
-        fill(image + b.offset, 0, b.length, poison);
-        b.layout.pack(*b.input, image + b.offset);
-      } else if (b.input) {
-        if (b.length > 0)  // an empty tensor has no bytes to point to
-          std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
-      } else {
-        fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
-        if (b.spec && !b.layout.is_plain()) {
-          contract::Tensor elements = contract::Tensor::zeros(b.spec->dtype, b.extents);
-          const bool packed = contract::info(b.spec->dtype).bits < 8;
-          fill(elements.bytes.data(), 0, static_cast<int64_t>(elements.bytes.size()),
-               packed ? trial::packed_pattern(trial.condition.poison) : poison);
-          b.layout.pack(elements, image + b.offset);
-        }
-      }
+      write_data(b, trial, image);
       fill(image, b.offset + b.length, b.bytes - b.offset - b.length, kCanary);
     }
   }
@@ -354,6 +465,41 @@ void read_written(const Buffer& b, const std::byte* file, Call& call) {
   call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
 }
 
+// What became of tensors that share an allocation: those written to, changed inputs, and bytes of none of them.
+void read_together(const Buffer& b, const std::byte* before, const std::byte* after, Call& call) {
+  std::vector<bool> taken(static_cast<std::size_t>(b.length));
+  for (const BufferMember& member : b.members) {
+    const contract::BufferPart& part = member.part;
+    const std::vector<bool> own = part.layout.element_bytes();
+    bool differs = false;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const std::size_t at = static_cast<std::size_t>(part.at) + i;
+      if (!own[i]) continue;
+      taken[at] = true;
+      differs = differs || before[at] != after[at];
+    }
+    if (part.spec->role == contract::Role::In && differs) call.changed_inputs.push_back(part.spec->name);
+    if (!part.spec->is_output()) continue;
+    contract::Tensor tensor = contract::Tensor::zeros(part.spec->dtype, part.layout.extents);
+    part.layout.unpack(after + part.at, tensor);
+    call.outputs[part.spec->name] = std::make_shared<const contract::Tensor>(std::move(tensor));
+  }
+  Changed gap;
+  for (int64_t i = 0; i < b.length; ++i) {
+    if (taken[static_cast<std::size_t>(i)] || before[i] == after[i]) continue;
+    if (gap.count++ == 0) gap.first = i;
+  }
+  if (gap.count > 0) call.trespasses.push_back({b.name, gap.first, gap.count, true});
+}
+
+// A slice behind a pointer, into the tensor that it is a slice of.
+void read_slice(const Buffer& b, const std::vector<int64_t>& extents, const std::byte* after,
+                std::map<std::string, contract::Tensor>& sliced) {
+  const auto [whole, made] = sliced.try_emplace(b.spec->name);
+  if (made) whole->second = contract::Tensor::zeros(b.spec->dtype, extents);
+  if (b.length > 0) std::memcpy(whole->second.at(b.first), after, static_cast<std::size_t>(b.length));
+}
+
 }  // namespace
 
 Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byte* memory) {
@@ -363,6 +509,7 @@ Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byt
       if (b.room > 0) read_written(b, memory + b.out, call);
     return call;
   }
+  std::map<std::string, contract::Tensor> sliced;
   std::vector<bool> shared(plan.buffers.size(), false);
   for (const Buffer& b : plan.buffers) {
     if (b.share >= 0 && b.spec->is_output()) shared[static_cast<std::size_t>(b.share)] = true;
@@ -380,7 +527,14 @@ Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byt
         if (guard.count > 0) call.trespasses.push_back({b.name, guard.first - b.offset, guard.count});
       }
     }
+    if (!b.members.empty()) read_together(b, before + b.offset, after + b.offset, call);
+    if (b.is_pointers && changed(before, after, b.offset, b.length).count > 0)
+      call.changed_inputs.push_back(b.name);
     if (!b.spec) continue;
+    if (b.spec->pointers && b.spec->is_output()) {
+      read_slice(b, plan.sliced.at(b.spec->name), after + b.offset, sliced);
+      continue;
+    }
     const bool whole = b.spec->role == contract::Role::In;  // a change of an input is one wherever it is
     if (!whole && !borrowed)
       if (const auto gap = b.layout.changed_gap(before + b.offset, after + b.offset))
@@ -398,6 +552,8 @@ Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byt
       call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
     }
   }
+  for (auto& [name, tensor] : sliced)
+    call.outputs[name] = std::make_shared<const contract::Tensor>(std::move(tensor));
   return call;
 }
 

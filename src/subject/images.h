@@ -1,16 +1,24 @@
 // The memory images of a call: what every buffer holds before it, and what to make of what it holds after.
 #pragma once
 
+#include <map>
+
 #include "base/made_values.h"
 #include "protocol/messages.h"
 #include "subject/runner.h"
 
 namespace assay::subject {
 
+// A tensor that shares its allocation with others.
+struct BufferMember {
+  contract::BufferPart part;
+  const contract::Tensor* input = nullptr;
+};
+
 // One allocation: [guard | shift | data | guard].
 struct Buffer {
   std::string name;
-  const contract::TensorSpec* spec = nullptr;  // null: the workspace
+  const contract::TensorSpec* spec = nullptr;  // null: the workspace, tensors together, an array of pointers
   std::vector<int64_t> extents;
   contract::Layout layout;  // of a tensor
   const contract::Tensor* input = nullptr;
@@ -21,10 +29,15 @@ struct Buffer {
   std::optional<MadeValues>
       made{};        // of a sample: what it holds before the call; the file has the table, at `in`
   int64_t room = 0;  // of a sample: bytes of the file, at `out`, for what was written
+  std::vector<BufferMember> members{};  // of an allocation of several tensors
+  int64_t first = 0;                    // of a slice behind a pointer: its first element of the tensor
+  std::vector<int> pointers{};          // of an array of pointers: the buffers whose addresses it holds
+  bool is_pointers = false;
 };
 
 struct CallPlan {
   std::vector<Buffer> buffers;
+  std::map<std::string, std::vector<int64_t>> sliced;  // extents of the tensors behind arrays of pointers
   protocol::CallRequest request;
 };
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -58,6 +59,9 @@ constexpr const char* kInterrupted = "interrupted";
 constexpr double kBuildSeconds =
     180;                           // in which a Python subject must be loaded; and of all that it compiles
 constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
+// Of a trial under load. Chosen: a call of a small kernel takes 0.1 to 0.2 ms with what runs beside it.
+constexpr int kLoadRepeats = 400;
+constexpr double kLoadSeconds = 0.5;
 
 double machine_memory() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -110,6 +114,29 @@ struct Answer {
   CallOutcome outcome = CallOutcome::Ended;
   std::string error;
   std::string line;
+  int exit_status = -1;  // of a process that ended by itself
+};
+
+// The GPU's memory for one process after another of this user.
+class GpuTurn {
+ public:
+  GpuTurn() {
+    constexpr int kMost = 5000;  // milliseconds; then it is tried all the same
+    const std::string path = fmt::format("{}/assay-gpu-{}.lock", temporary_place(), getuid());
+    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (int waited = 0;
+         file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && waited < kMost && !interrupted();
+         waited += kPollInterval)
+      poll(nullptr, 0, kPollInterval);
+  }
+  ~GpuTurn() {
+    if (file_ >= 0) close(file_);
+  }
+  GpuTurn(const GpuTurn&) = delete;
+  GpuTurn& operator=(const GpuTurn&) = delete;
+
+ private:
+  int file_ = -1;
 };
 
 }  // namespace
@@ -134,12 +161,20 @@ struct Runner::Impl {
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
   double sample_seconds = 1;
+  bool was_told = false;       // the worker has been sent its setup
+  bool launched = false;       // it gets ready, and has not said so yet
+  bool goes_on = false;        // as the next requests say
+  bool going_on = false;       // the worker repeats its last call
+  bool died_going_on = false;  // … and ended; the next observation says so
+  bool lost_going_on = false;  // … when the next request had come
 
   Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
       : contract(c), subject(s), options(std::move(o)) {
     if (options.worker.empty()) options.worker = program_folder() + "/assay-worker";
     if (options.cudart.empty()) options.cudart = fs::path(program_folder()).parent_path().string() + "/lib";
     if (options.memory <= 0) options.memory = machine_memory() * 2 / 3;
+    const char* runtime = std::getenv("ASSAY_CUDA_RUNTIME");
+    if (options.cuda_runtime.empty() && runtime) options.cuda_runtime = runtime;
   }
   ~Impl() { stop(); }
 
@@ -157,6 +192,7 @@ struct Runner::Impl {
     socket = memory_file = -1;
     memory = nullptr;
     mapped = calls = 0;
+    going_on = launched = false;
     prepared.reset();
     pending.clear();
     folder.reset();
@@ -182,6 +218,13 @@ struct Runner::Impl {
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
       std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
+      if (!options.cuda_runtime.empty()) {
+        path = options.cuda_runtime + ":" + path;
+        // Where the virtual device stands in for a GPU, it is to be no more than that.
+        protocol::Settings plain;
+        plain.quiet = true;
+        variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(plain)));
+      }
       if (const char* own = std::getenv("LD_LIBRARY_PATH")) path += std::string(":") + own;
       variables.push_back("LD_LIBRARY_PATH=" + path);
       variables.push_back("CUDA_CACHE_DISABLE=1");
@@ -217,6 +260,7 @@ struct Runner::Impl {
             .symbol = subject.symbol,
             .is_kernel = subject.launched,
             .returns_int = contract.kernel.returns_int,
+            .is_witnessed = !options.witness.empty(),
             .clock = is_virtual ? machine.clock : 0};
   }
 
@@ -278,8 +322,11 @@ struct Runner::Impl {
     std::vector<char*> env;
     for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
     env.push_back(nullptr);
-    char* args[] = {const_cast<char*>(program.c_str()), nullptr};
-    execve(args[0], args, env.data());
+    std::vector<char*> args;
+    for (const std::string& word : options.witness) args.push_back(const_cast<char*>(word.c_str()));
+    args.push_back(const_cast<char*>(program.c_str()));
+    args.push_back(nullptr);
+    execve(args[0], args.data(), env.data());
     _exit(127);
   }
 
@@ -305,7 +352,14 @@ struct Runner::Impl {
     return fmt::format("{}/{}/{}", folder->path(), protocol::kProgramFolder, name);
   }
 
+  // A worker that is ready; or why there is none.
   Answer start() {
+    const Answer forked = launch();
+    return forked.outcome == CallOutcome::Ended ? await_ready() : forked;
+  }
+
+  // Starts one, which gets ready by itself.
+  Answer launch() {
     folder = std::make_unique<TemporaryFolder>("home");
     int ends[2], pipe_ends[2];
     memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -324,12 +378,20 @@ struct Runner::Impl {
     close(pipe_ends[1]);
     socket = ends[0];
     if (!problem.empty()) return {CallOutcome::Unavailable, problem, {}};
-    const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, 30.0);
-    Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
-                        ? receive(loading)
-                        : died();
+    was_told = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()));
+    return {};
+  }
+
+  Answer await_ready() {
+    const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, options.loading);
+    Answer answer = was_told ? receive(loading) : died();
     if (answer.outcome == CallOutcome::Crashed)
       answer.error = fmt::format("while the subject was loaded: {}", answer.error);
+    if (answer.outcome == CallOutcome::TimedOut && options.device == Device::Cuda) {
+      answer.outcome = CallOutcome::Unavailable;  // nothing of the subject has run
+      answer.error =
+          fmt::format("the GPU's driver gave no answer: {}; `assay doctor` may say why", answer.error);
+    }
     if (answer.outcome != CallOutcome::Ended) return answer;
     const auto ready = protocol::decode_ready(answer.line);
     if (!ready) return {CallOutcome::Crashed, ready.error().text(), {}};
@@ -386,7 +448,7 @@ struct Runner::Impl {
       int status = 0;
       if (waitpid(child, &status, WNOHANG) == child) {
         child = -1;
-        return {CallOutcome::Crashed, signal_text(status), {}};
+        return {CallOutcome::Crashed, signal_text(status), {}, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
       }
       poll(nullptr, 0, kPollInterval);
     }
@@ -440,9 +502,9 @@ struct Runner::Impl {
   }
 
   void take_events(Observation& observation) {
-    if (options.device != Device::Virtual) return;
     events.read();
     observation.events = events.take_events();
+    if (options.device != Device::Virtual) return;  // launches are not seen
     observation.recorded = events.take_recorded(observation.recorded_left_out);
     observation.kernels = events.take_kernels();
     observation.last_launch = events.take_last_launch();
@@ -481,6 +543,12 @@ struct Runner::Impl {
                               .new_content = trial::pattern(condition.poison),
                               .earlier_calls = condition.looped ? kEarlierCalls : 0,
                               .calls = {}};
+    if (options.device == Device::Cuda && !trial.sampled) {
+      request.goes_on = goes_on && !condition.loaded;
+      if (condition.loaded)
+        request.load = protocol::LoadRequest{
+            .seed = trial.seed, .repeats = kLoadRepeats, .seconds = kLoadSeconds, .graph = !condition.fresh};
+    }
     if (trial.sampled)
       request.sample = protocol::SampleRequest{.seed = trial.seed,
                                                .blocks = kSampledBlocks,
@@ -499,7 +567,7 @@ struct Runner::Impl {
     events.read();
     if (reply.id != request_id || !pending.empty())
       return give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
-    if (events.has_ended() && options.device == Device::Virtual)
+    if (events.has_ended())
       return give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
     return {};
   }
@@ -511,11 +579,17 @@ struct Runner::Impl {
       observation.error = kInterrupted;
       return false;
     }
-    if (child >= 0 && (options.device != Device::Virtual || wanted == machine)) return true;
+    if (going_on && waitpid(child, nullptr, WNOHANG) == child) {
+      child = -1;
+      died_going_on = true;
+      stop();
+    }
+    if (child >= 0 && !launched && (options.device != Device::Virtual || wanted == machine)) return true;
     const bool is_prepared = prepared && wanted == machine;
-    if (!is_prepared) stop();
+    const bool is_launched = std::exchange(launched, false);
+    if (!is_prepared && !is_launched) stop();
     machine = wanted;
-    const Answer started = is_prepared ? *prepared : start();
+    const Answer started = is_launched ? await_ready() : is_prepared ? *prepared : start();
     prepared.reset();
     if (started.outcome == CallOutcome::Ended) return true;
     observation.outcome = started.outcome;
@@ -534,6 +608,8 @@ struct Runner::Impl {
       answer = give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = answer.outcome;
     observation.error = answer.error;
+    lost_going_on = going_on && answer.exit_status == protocol::kDeviceLost;
+    going_on = request.goes_on && answer.outcome == CallOutcome::Ended;
     if (answer.outcome == CallOutcome::Ended) {
       calls += static_cast<int64_t>(request.calls.size());
       return true;
@@ -554,6 +630,13 @@ struct Runner::Impl {
   }
 
   Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
+    Observation observation = observe_once(trial, layout);
+    if (!std::exchange(lost_going_on, false)) return observation;
+    died_going_on = true;  // no fault of this trial's
+    return observe_once(trial, layout);
+  }
+
+  Observation observe_once(const trial::Trial& trial, const MemoryFileLayout& layout) {
     Observation observation;
     protocol::Reply reply;
     if (!has_worker({trial.condition.gpu, trial.condition.clock}, observation) ||
@@ -584,12 +667,23 @@ struct Runner::Impl {
     return observation;
   }
 
+  // A real GPU is shared with others: what the worker cannot allocate before the call is nobody's fault.
+  bool is_out_of_memory(const protocol::CudaFailure& failure) const {
+    constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
+    return options.device == Device::Cuda && failure.code == kOutOfMemory && failure.is_ours;
+  }
+
   // Whether a call itself failed; then the process is of no further use.
   bool failed(const protocol::Reply& reply, Observation& observation) {
     if (reply.python) {
       observation.outcome = CallOutcome::PythonFailed;
       observation.error = reply.python->text;
       observation.python = reply.python;
+    } else if (reply.failure && is_out_of_memory(*reply.failure)) {
+      observation.outcome = CallOutcome::NoDeviceMemory;
+      observation.error =
+          "the GPU has no free memory for the call's buffers; end other processes on it (nvidia-smi lists "
+          "them)";
     } else if (reply.failure) {
       observation.outcome = CallOutcome::DeviceError;
       observation.error_code = reply.failure->code;
@@ -606,6 +700,12 @@ struct Runner::Impl {
                   Observation& observation) {
     observation.seconds = reply.seconds;
     observation.sample = reply.sample;
+    observation.load = reply.load;
+    observation.buffers = reply.buffers;
+    observation.busy_seconds = reply.busy;
+    observation.repeats = reply.gone_on ? reply.gone_on->repeats : 0;
+    observation.repeats_fail =
+        (reply.gone_on && reply.gone_on->differs) || std::exchange(died_going_on, false);
     if (failed(reply, observation)) return;
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, memory));
@@ -632,7 +732,36 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     return observation;
   }
   if (trial.condition.fresh) restart();
-  return impl_->observe(trial, *layout);
+  take_spare();
+  // Tensors that need most of a GPU's memory wait for their turn.
+  std::optional<GpuTurn> turn;
+  if (trial.sampled && impl_->options.device == Device::Cuda) turn.emplace();
+  Observation observation = impl_->observe(trial, *layout);
+  // A call that could not be captured into a graph may have left anything behind.
+  if (observation.load && !trial.condition.fresh) restart();
+  if (observation.outcome != CallOutcome::Unavailable) keep_spare();
+  return observation;
+}
+
+// On a real GPU it takes a third of a second until a process is ready: the next one gets ready while this one works.
+void Runner::keep_spare() {
+  const RunnerOptions& options = impl_->options;
+  if (options.device != Device::Cuda || !options.witness.empty() || impl_->is_python() || interrupted())
+    return;
+  if (!spare_) spare_ = std::make_unique<Impl>(impl_->contract, impl_->subject, options);
+  if (spare_->child >= 0) return;
+  spare_->launched = spare_->launch().outcome == CallOutcome::Ended;
+  if (!spare_->launched) spare_->stop();
+}
+
+void Runner::take_spare() {
+  if (impl_->child >= 0 || !spare_ || spare_->child < 0) return;
+  spare_->options.timeout = impl_->options.timeout;
+  spare_->goes_on = impl_->goes_on;
+  spare_->sample_seconds = impl_->sample_seconds;
+  spare_->died_going_on = std::exchange(impl_->died_going_on, false);
+  spare_->guarded &= impl_->guarded;
+  std::swap(impl_, spare_);
 }
 
 void Runner::prepare() {
@@ -653,6 +782,18 @@ Observation Runner::record(const contract::Bindings& bindings, const trial::Cond
   return observation;
 }
 
+void Runner::finish(double seconds) {
+  if (impl_->child > 0 && impl_->socket >= 0) {
+    shutdown(impl_->socket, SHUT_RDWR);
+    const auto begun = Clock::now();
+    while (impl_->child > 0 && std::chrono::duration<double>(Clock::now() - begun).count() < seconds) {
+      if (waitpid(impl_->child, nullptr, WNOHANG) == impl_->child) impl_->child = -1;
+      if (impl_->child > 0) poll(nullptr, 0, kPollInterval);
+    }
+  }
+  impl_->stop();
+}
+
 void Runner::restart() {
   impl_->stop();
 }
@@ -671,6 +812,9 @@ double Runner::build_seconds() const {
 }
 void Runner::set_sample_seconds(double seconds) {
   impl_->sample_seconds = seconds;
+}
+void Runner::set_goes_on(bool goes_on) {
+  impl_->goes_on = goes_on;
 }
 void Runner::set_timeout(double seconds) {
   impl_->options.timeout = seconds;

@@ -30,9 +30,14 @@ inline constexpr uint64_t kSampledBlocks = 96;
 
 struct RunnerOptions {
   Device device = Device::Virtual;
-  std::string worker;   // program; empty: beside this one
-  std::string cudart;   // folder of the virtual libcudart.so.13; empty: ../lib beside this program
+  std::string worker;  // program; empty: beside this one
+  std::string cudart;  // folder of the virtual libcudart.so.13; empty: ../lib beside this program
+  // Folder of the libcudart.so.13 for a real GPU; empty: ASSAY_CUDA_RUNTIME, or else the toolkit's.
+  std::string cuda_runtime;
+  // On a real GPU: a command that is put before the worker's, to observe it (sanitizer.h).
+  std::vector<std::string> witness;
   double timeout = 30;  // seconds of one trial
+  double loading = 30;  // seconds, at least, in which a worker must be ready
   double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
   std::vector<std::string>
       hidden;  // files and folders that a Python subject may not read, beside the contract's
@@ -70,8 +75,9 @@ enum class CallOutcome : uint8_t {
   PythonFailed,  // a Python function raised, or returned something else than the outputs: `python`
   Crashed,       // the process died: `error` says of what
   TimedOut,
-  TooLarge,     // more memory than the worker may have
-  Unavailable,  // no such device, or the worker could not start
+  TooLarge,        // more memory than the worker may have
+  NoDeviceMemory,  // a real GPU has no room for the buffers of the call
+  Unavailable,     // no such device, or the worker could not start
 };
 
 struct Observation {
@@ -90,6 +96,12 @@ struct Observation {
   std::vector<std::string> code;                 // PTX that a Python subject loaded
   std::optional<protocol::SampleReport> sample;  // of a trial that is sampled
   double seconds = 0;                            // of the call itself
+  // Of a real GPU.
+  std::optional<protocol::LoadReport> load;
+  double busy_seconds = 0;                     // in which it had work to do, since the observation before
+  int repeats = 0;                             // since then, of the call before: while it was judged
+  bool repeats_fail = false;                   // one of them gave another result, or ended the process
+  std::vector<protocol::BufferPlace> buffers;  // where a witness observes the worker
 };
 
 class Runner {
@@ -112,19 +124,27 @@ class Runner {
 
   // Ends the worker; the next trial starts a new one.
   void restart();
+  // The same, but the worker ends by itself, within these seconds: a witness then says all that it has seen.
+  void finish(double seconds);
   // Of the present worker, and of what workers of a Python subject come from. They take turns; 0: there is none.
   std::vector<pid_t> processes() const;
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling
   void set_timeout(double seconds);
+  // On a real GPU: whether a call is repeated under load until the next one.
+  void set_goes_on(bool goes_on);
   // Of each launch of which a sample of the blocks is run: those in which blocks begin; they end in twice as many.
   void set_sample_seconds(double seconds);
 
   struct Impl;
 
  private:
+  void take_spare();
+  void keep_spare();
+
   std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> spare_;  // of a real GPU: the next process
 };
 
 }  // namespace assay::subject

@@ -73,6 +73,10 @@ class Comparison {
         return tensor(*contract_.tensor(arg.name), type);
       case ArgKind::Workspace:
         return address("the workspace's address", type);
+      case ArgKind::Buffer:
+        return address(fmt::format("the address of the buffer {}", arg.name), type);
+      case ArgKind::Complex:
+        return complex_value(arg.name, type);
       case ArgKind::Stream:
         return stream(type);
       case ArgKind::Dim: {
@@ -122,6 +126,18 @@ class Comparison {
       return why;
     if (!is_address(type) || raw_) return "";
     const CType& pointee = *type.pointee;
+    const bool to_pointers = pointee.kind == Kind::Pointer;
+    if (spec.pointers && !to_pointers && is_value(pointee) && pointee.bytes != kAddress)
+      return fmt::format("tensor {} is behind an array of pointers", spec.name);
+    if (!spec.pointers && to_pointers)
+      return fmt::format(
+          "tensor {} is one tensor; write pointers = true in [tensors.{}] to pass an array of pointers",
+          spec.name, spec.name);
+    if (spec.pointers) return to_pointers ? elements(spec, *pointee.pointee) : "";
+    return elements(spec, pointee);
+  }
+
+  static std::string elements(const contract::TensorSpec& spec, const CType& pointee) {
     if (wrong_elements(pointee, spec.dtype)) {
       const auto format = float_format(pointee);
       return fmt::format("tensor {} is {}; write dtype = \"{}\" in [tensors.{}]", spec.name,
@@ -131,6 +147,12 @@ class Comparison {
     if (spec.is_output() && pointee.is_const)
       return fmt::format("tensor {} is an output, which it could not write", spec.name);
     return "";
+  }
+
+  // A struct of two floats, which no integer and no single float is.
+  static std::string complex_value(const std::string& name, const CType& type) {
+    if (!is_value(type) && !is_address(type)) return "";
+    return fmt::format("the contract passes scalar {} as c64, two floats in one value", name);
   }
 
   // `advice` has a place for the type to write.

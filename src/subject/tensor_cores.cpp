@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/symbol.h"
+#include "subject/device_code.h"
 
 namespace assay::subject {
 
@@ -126,6 +127,18 @@ std::vector<std::string> TensorCores::reasons(const std::optional<std::set<std::
           fmt::format("kernel {}, whose code could not be read, may use them", short_name(kernel)));
   }
   return reasons;
+}
+
+TensorCores tensor_cores_of(const Subject& subject, const std::string& arch) {
+  std::vector<ptx::Module> modules;
+  const auto texts = device_code(subject, arch);
+  if (!texts || !subject.python.empty()) return TensorCores(modules);
+  for (const std::string& text : *texts) {
+    auto module = ptx::parse(text, "ptx");
+    if (!module) return TensorCores(std::span<const ptx::Module>());
+    modules.push_back(std::move(*module));
+  }
+  return TensorCores(modules);
 }
 
 }  // namespace assay::subject

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ptx/module.h"
+#include "subject/subject.h"
 
 namespace assay::subject {
 
@@ -31,5 +32,8 @@ class TensorCores {
   bool machine_code_ = false;
   std::map<std::string, std::string> kernels_;  // name → "wgmma.mma_async (f32 += bf16 × bf16)", or ""
 };
+
+// Of a built subject. Code that cannot be read counts as if it used them.
+TensorCores tensor_cores_of(const Subject& subject, const std::string& arch);
 
 }  // namespace assay::subject

@@ -63,6 +63,7 @@ std::vector<Finding> call_findings(const contract::Contract& contract, const sub
       return findings;
     case CallOutcome::TimedOut:
     case CallOutcome::TooLarge:
+    case CallOutcome::NoDeviceMemory:
     case CallOutcome::Unavailable:
       return findings;
   }

@@ -16,7 +16,7 @@ namespace assay::train {
 
 namespace {
 
-constexpr std::string_view kMagic = "assay-train-2\n";
+constexpr std::string_view kMagic = "assay-train-3\n";
 
 struct Writer {
   std::string bytes;
@@ -132,6 +132,15 @@ void fields_of(V& v, Teacher& t) {
   v(t.is_bias), v(t.seconds);
 }
 template <class V>
+void fields_of(V& v, ModelSizes& s) {
+  v(s.vocabulary), v(s.width), v(s.heads), v(s.layers), v(s.feed_forward), v(s.sequence), v(s.sequences);
+  v(s.activation), v(s.tied);
+}
+template <class V>
+void fields_of(V& v, StateReport& s) {
+  v(s.name), v(s.sizes), v(s.calls), v(s.elements), v(s.seconds), v(s.problem), v(s.failed_site);
+}
+template <class V>
 void fields_of(V& v, RunState& s) {
   v(s.weights), v(s.optimizer.first), v(s.optimizer.second), v(s.optimizer.step);
 }
@@ -146,8 +155,8 @@ void fields_of(V& v, TeacherRun& r) {
 }
 template <class V>
 void fields_of(V& v, Checkpoint& c) {
-  v(c.of), v(c.has_teacher), v(c.teacher), v(c.teacher_done), v(c.cells), v(c.has_runs), v(c.count),
-      v(c.seconds);
+  v(c.of), v(c.has_teacher), v(c.teacher), v(c.teacher_done), v(c.states), v(c.cells), v(c.has_runs),
+      v(c.count), v(c.seconds);
   if (c.has_runs)
     for (RunState& run : c.runs.runs) v(run);
 }

@@ -13,7 +13,8 @@ struct Checkpoint {
   bool has_teacher = false;
   TeacherRun teacher;  // its reference run is left out once the comparison is done
   bool teacher_done = false;
-  std::vector<Cell> cells;  // the last may be unfinished; then `runs` are its runs
+  std::vector<StateReport> states;  // without their findings
+  std::vector<Cell> cells;          // the last may be unfinished; then `runs` are its runs
   bool has_runs = false;
   CellRuns runs;
   CallCount count;

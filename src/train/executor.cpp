@@ -85,6 +85,7 @@ void Executor<Real>::apply(std::string_view name, std::string_view site, Operand
     return compute(team_, slot, arithmetic, operands);
   }
   count_.sites.emplace(site);
+  if (role_.on_call) role_.on_call(site, bindings_of(slot, operands));
   if (!role_.arithmetic.rounds) return compute(team_, slot, role_.arithmetic, operands);
   // What the candidate gets in a narrower type, trusted code gets rounded to it as well.
   std::vector<Array<Real>> narrowed;
@@ -124,9 +125,7 @@ void Executor<Real>::compute_slot(const Slot& slot, Operands<Real>& operands) {
 }
 
 template <class Real>
-void Executor<Real>::call(const Slot& slot, std::string_view site, Operands<Real>& operands) {
-  const auto start = std::chrono::steady_clock::now();
-  const Candidate& candidate = *role_.candidate;
+contract::Bindings Executor<Real>::bindings_of(const Slot& slot, const Operands<Real>& operands) const {
   contract::Bindings bindings;
   bindings.shape = operands.shape;
   for (const SlotScalar& scalar : slot.scalars) {
@@ -135,17 +134,23 @@ void Executor<Real>::call(const Slot& slot, std::string_view site, Operands<Real
         contract::is_float(scalar.dtype) ? contract::Scalar::of(scalar.dtype, value)
                                          : contract::Scalar::of_int(scalar.dtype, std::llround(value));
   }
-  bool lacks_output = false;
   for (const auto& [key, array] : operands.tensors) {
-    const SlotTensor& tensor = *slot.tensor(key);
-    const auto wanted = candidate.dtypes.find(key);
-    if (wanted == candidate.dtypes.end()) {
-      lacks_output |= tensor.role != contract::Role::In;
-    } else if (tensor.role != contract::Role::Out) {
+    const auto wanted = role_.candidate->dtypes.find(key);
+    if (wanted != role_.candidate->dtypes.end() && slot.tensor(key)->role != contract::Role::Out)
       bindings.inputs[std::string(key)] =
           std::make_shared<const Tensor>(tensor_of(team_, *array, wanted->second));
-    }
   }
+  return bindings;
+}
+
+template <class Real>
+void Executor<Real>::call(const Slot& slot, std::string_view site, Operands<Real>& operands) {
+  const auto start = std::chrono::steady_clock::now();
+  const Candidate& candidate = *role_.candidate;
+  const contract::Bindings bindings = bindings_of(slot, operands);
+  bool lacks_output = false;
+  for (const auto& [key, array] : operands.tensors)
+    lacks_output |= slot.tensor(key)->role != contract::Role::In && !candidate.dtypes.contains(key);
   // Outputs that the candidate does not have are trusted; the others are overwritten below.
   CallResult result = candidate.call(bindings);
   Outputs* const outputs = std::get_if<Outputs>(&result);

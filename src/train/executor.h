@@ -1,6 +1,7 @@
 // How one run computes its operators: by trusted code, or one of them by a candidate.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,8 @@ struct RunRole {
   const Candidate* candidate = nullptr;  // whose slot and dtypes count; null: no slot is special
   bool calls_candidate =
       false;  // otherwise trusted code computes the slot, rounding to the candidate's dtypes
+  // Told of the inputs of every call that the candidate could take, in the slot's names and the candidate's dtypes; trusted code computes.
+  std::function<void(std::string_view site, const contract::Bindings&)> on_call;
 };
 
 struct CallCount {
@@ -52,6 +55,7 @@ class Executor {
 
  private:
   void compute_slot(const Slot& slot, Operands<Real>& operands);
+  contract::Bindings bindings_of(const Slot& slot, const Operands<Real>& operands) const;
   void call(const Slot& slot, std::string_view site, Operands<Real>& operands);
 
   Team& team_;

@@ -70,6 +70,7 @@ OptimizerSettings default_settings(Optimizer optimizer, TokenSource source);
 // One batch: tokens and the tokens that follow them, each sequences × sequence.
 struct Batch {
   std::vector<int64_t> tokens, targets;
+  std::vector<double> weights;  // of each token's loss, 0 for padding; empty: all are equal
 };
 
 // Batches of a source. A batch depends on its number and the seed alone, so a run can be taken up anywhere.

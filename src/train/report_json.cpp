@@ -90,6 +90,18 @@ Json sizes_json(const ModelSizes& sizes) {
           {"tied", sizes.tied}};
 }
 
+Json state_json(const StateReport& state) {
+  Json json;
+  json["name"] = state.name;
+  json["model"] = sizes_json(state.sizes);
+  json["calls"] = state.calls;
+  json["elements"] = state.elements;
+  json["seconds"] = state.seconds;
+  if (!state.problem.empty()) json["problem"] = state.problem;
+  if (!state.failed_site.empty()) json["failed_site"] = state.failed_site;
+  return json;
+}
+
 }  // namespace
 
 Json to_json(const Training& training) {
@@ -108,6 +120,8 @@ Json to_json(const Training& training) {
   json["findings"] = Json::array();
   for (const Finding& finding : report.findings) json["findings"].push_back(to_json(finding));
   json["teacher"] = teacher_json(training);
+  json["states"] = Json::array();
+  for (const StateReport& state : report.states) json["states"].push_back(state_json(state));
   json["cells"] = Json::array();
   for (const Cell& cell : report.cells) json["cells"].push_back(cell_json(cell));
   json["sites"] = report.sites;

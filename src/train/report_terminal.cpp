@@ -28,6 +28,10 @@ std::string short_number(double x) {
   return x != 0 && std::abs(x) < 1e-4 ? fmt::format("{:.1e}", x) : fmt::format("{:.2g}", x);
 }
 
+std::string counted_word(int64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 // The signal that the evidence is about, at the last step.
 const TensorSignal* strongest(const Teacher& teacher) {
   if (teacher.signals.empty()) return nullptr;
@@ -54,6 +58,35 @@ std::string teacher_text(const Training& training) {
               ? fmt::format("not that of a right kernel (evidence 10^{:.0f})", teacher.log10_evidence)
               : "within the noise") +
          about;
+}
+
+// "single calls, 7 states of the model, 64 calls, 1.2 million results: all within what rounding explains"
+std::string states_text(const Report& report) {
+  int64_t calls = 0, elements = 0, states = 0;
+  double seconds = 0;
+  std::vector<std::string> without;
+  std::string problem;
+  for (const StateReport& state : report.states) {
+    calls += state.calls;
+    elements += state.elements;
+    seconds += state.seconds;
+    if (state.elements > 0) ++states;
+    if (problem.empty()) problem = state.problem;
+    if (state.elements == 0 && state.failed_site.empty()) without.push_back(state.name);
+  }
+  if (report.states.empty()) return "";
+  const StateReport& last = report.states.back();
+  std::string text = fmt::format(
+      "single calls at {} of the model, {}, {} results, {:.1f} s: ", counted_word(states, "state"),
+      counted_word(calls, "call"), elements, seconds);
+  text += last.failed_site.empty()
+              ? std::string(elements > 0 ? "within what rounding explains" : "the contract accepts none")
+              : fmt::format("not those of a right kernel in the state \"{}\", at {}", last.name,
+                            last.failed_site);
+  if (!without.empty() && elements > 0)
+    text += fmt::format("; not accepted by the contract: {}", fmt::join(without, ", "));
+  if (!problem.empty()) text += fmt::format("; some could not be judged: {}", problem);
+  return text;
 }
 
 // What became of a cell, in two lines.
@@ -98,10 +131,6 @@ std::string matrix_text(const Report& report) {
   return text;
 }
 
-std::string counted_word(int64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 std::string amounts_text(const Training& training) {
   const Report& report = training.report;
   const ModelSizes& sizes = training.options.sizes;
@@ -136,6 +165,8 @@ std::string terminal(const Training& training, const report::TerminalOptions& op
         options.width, "  ");
   if (const std::string teacher = teacher_text(training); !teacher.empty())
     text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));
+  if (const std::string states = states_text(report); !states.empty())
+    text += fmt::format("\n{}", report::wrapped(states, options.width, ""));
   text += matrix_text(report);
   return fmt::format("{}\n{}", text, report::wrapped(amounts_text(training), options.width, "  "));
 }

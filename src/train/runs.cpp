@@ -406,6 +406,8 @@ std::vector<Finding> findings_of(const Report& report, const Candidate& candidat
   std::vector<Finding> findings;
   if (auto finding = teacher_finding(report.teacher, *candidate.slot, options.false_alarms))
     findings.push_back(std::move(*finding));
+  for (const StateReport& state : report.states)
+    findings.insert(findings.end(), state.findings.begin(), state.findings.end());
   if (auto finding = cell_finding(report.cells, *candidate.slot)) findings.push_back(std::move(*finding));
   return findings;
 }

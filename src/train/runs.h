@@ -28,6 +28,8 @@ struct Setting {
   std::optional<CallFailure> failure;  // of a call of the candidate
   // Called after each gradient, which may have been one with the candidate; true: stop.
   std::function<bool(const std::string& doing, double loss, bool calls_candidate)> lap;
+  // The same for work that no estimate of the time left counts.
+  std::function<bool(const std::string& doing)> note;
 };
 
 // The gradient of a batch, by a run that plays this role. Its calls are counted.

@@ -76,6 +76,14 @@ struct CallFailure {
 };
 using CallResult = std::variant<Outputs, CallFailure>;
 
+// A call whose results were judged one by one.
+struct Examined {
+  int64_t elements = 0;           // judged; 0: the contract excludes these inputs
+  std::string problem;            // why they could not be judged; empty: they were
+  std::vector<Finding> findings;  // errors
+};
+using ExamineResult = std::variant<Examined, CallFailure>;
+
 // What takes the place of an operator. All names are the slot's.
 struct Candidate {
   const Slot* slot = nullptr;
@@ -88,6 +96,9 @@ struct Candidate {
   std::function<std::string(const contract::Shape&)> refuses;
   // One call: all outputs and inouts in `dtypes`, each with its extents. A failure ends the training run.
   std::function<CallResult(const contract::Bindings&)> call;
+  // One call, its results judged by the rounding budgets of the contract (examined_call.h), by this many threads. Null: there is
+  // nothing to judge by.
+  std::function<ExamineResult(const contract::Bindings&, int threads)> examine;
 };
 
 }  // namespace assay::train

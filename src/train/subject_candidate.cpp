@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "subject/tensor_cores.h"
 #include "train/call_findings.h"
+#include "train/examined_call.h"
 
 namespace assay::train {
 
@@ -37,6 +39,7 @@ class SubjectCalls {
         subject_(subject),
         options_(std::move(options)),
         runner_(contract_, subject_, without_checks(options_)),
+        tensor_cores_(subject::tensor_cores_of(subject_, contract_.kernel.arch)),
         batch_dim_(batch_dim()) {}
 
   std::string refuses(const Shape& shape) {
@@ -54,6 +57,20 @@ class SubjectCalls {
     const int64_t slice = slice_of(bindings.shape);
     if (slice == 0) return CallFailure{{}, {refuses_whole(bindings.shape)}};
     return call_in_slices(bindings, slice);
+  }
+
+  // Of a batch that is divided, the first and the last slice.
+  ExamineResult examine(const Bindings& bindings, const CallJudge& judge, int threads) {
+    if (refuses_whole(bindings.shape).empty()) return examine_once(bindings, judge, threads);
+    const int64_t slice = slice_of(bindings.shape);
+    if (slice == 0) return CallFailure{{}, {refuses_whole(bindings.shape)}};
+    const int64_t whole = bindings.shape.find(batch_dim_)->second;
+    ExamineResult first = examine_once(slice_at(bindings, 0, slice), judge, threads);
+    auto* const examined = std::get_if<Examined>(&first);
+    if (!examined || !examined->findings.empty()) return first;
+    ExamineResult last = examine_once(slice_at(bindings, whole - slice, slice), judge, threads);
+    if (auto* const both = std::get_if<Examined>(&last)) both->elements += examined->elements;
+    return last;
   }
 
  private:
@@ -126,24 +143,50 @@ class SubjectCalls {
     return &shapes_.emplace(shape, std::move(prepared)).first->second;
   }
 
-  CallResult call_once(const Bindings& bindings) {
+  // The slot's inputs as the kernel's.
+  Result<Bindings> own_bindings(const Bindings& bindings) const {
     const CallShape& shape = shapes_.find(bindings.shape)->second;
     Bindings own;
     own.shape = shape.own;
     set_scalars(bindings, own);
-    if (auto set = set_inputs(bindings, shape, own); !set) return CallFailure{{}, set.error()};
+    if (auto set = set_inputs(bindings, shape, own); !set) return set.error();
+    return own;
+  }
+
+  CallResult call_once(const Bindings& bindings) {
+    const Result<Bindings> own = own_bindings(bindings);
+    if (!own) return CallFailure{{}, own.error()};
+    auto observed = observe(*own);
+    if (auto* const failed = std::get_if<CallFailure>(&observed)) return std::move(*failed);
+    return outputs_of(std::get<subject::Observation>(observed).calls.front(),
+                      shapes_.find(bindings.shape)->second);
+  }
+
+  ExamineResult examine_once(const Bindings& bindings, const CallJudge& judge, int threads) {
+    const Result<Bindings> given = own_bindings(bindings);
+    if (!given) return CallFailure{{}, given.error()};
+    const std::optional<Bindings> own = judge.legal(*given);
+    if (!own) return Examined{};
+    auto observed = observe(*own);
+    if (auto* const failed = std::get_if<CallFailure>(&observed)) return std::move(*failed);
+    const auto& seen = std::get<subject::Observation>(observed);
+    return judge.judged(*own, seen.calls.front().outputs, !tensor_cores_.reasons(seen.kernels).empty(),
+                        threads);
+  }
+
+  std::variant<subject::Observation, CallFailure> observe(const Bindings& own) {
     trial::Trial trial;
     trial.shape = own.shape;
     trial.scalars = own.scalars;
     trial.condition.ordered = false;
     trial.condition.host_poison = false;
-    const subject::Observation seen = runner_.run(trial, own);
+    subject::Observation seen = runner_.run(trial, own);
     if (interrupted()) return CallFailure{{}, {"interrupted"}};
     if (const std::string why = failure(seen); !why.empty())
       return CallFailure{failure_findings(trial, own, seen),
                          {fmt::format("the kernel failed at {}: {}; `assay check` shows more",
                                       contract::to_string(own.shape), why)}};
-    return outputs_of(seen.calls.front(), shape);
+    return seen;
   }
 
   // What the call did. On the virtual GPU it is made again with all checks, which know the line.
@@ -222,23 +265,27 @@ class SubjectCalls {
     return !dims.empty() && dims.front() == batch_dim_;
   }
 
+  Bindings slice_at(const Bindings& bindings, int64_t first, int64_t slice) const {
+    Bindings part = bindings;
+    part.shape[batch_dim_] = slice;
+    for (auto& [name, tensor] : part.inputs) {
+      if (!binding_.slot->tensor(name) || !begins_with_batch(name)) continue;
+      std::vector<int64_t> extents = tensor->extents;
+      extents.front() = slice;
+      Tensor rows = Tensor::zeros(tensor->dtype, std::move(extents));
+      const std::size_t bytes = rows.bytes.size();
+      std::memcpy(rows.bytes.data(), tensor->bytes.data() + bytes * static_cast<std::size_t>(first / slice),
+                  bytes);
+      tensor = std::make_shared<const Tensor>(std::move(rows));
+    }
+    return part;
+  }
+
   CallResult call_in_slices(const Bindings& bindings, int64_t slice) {
     const int64_t whole = bindings.shape.find(batch_dim_)->second;
     Outputs all;
     for (int64_t first = 0; first < whole; first += slice) {
-      Bindings part = bindings;
-      part.shape[batch_dim_] = slice;
-      for (auto& [name, tensor] : part.inputs) {
-        if (!binding_.slot->tensor(name) || !begins_with_batch(name)) continue;
-        std::vector<int64_t> extents = tensor->extents;
-        extents.front() = slice;
-        Tensor rows = Tensor::zeros(tensor->dtype, std::move(extents));
-        const std::size_t bytes = rows.bytes.size();
-        std::memcpy(rows.bytes.data(), tensor->bytes.data() + bytes * static_cast<std::size_t>(first / slice),
-                    bytes);
-        tensor = std::make_shared<const Tensor>(std::move(rows));
-      }
-      CallResult result = call_once(part);
+      CallResult result = call_once(slice_at(bindings, first, slice));
       Outputs* const outputs = std::get_if<Outputs>(&result);
       if (!outputs) return result;
       for (auto& [name, rows] : *outputs) {
@@ -257,6 +304,7 @@ class SubjectCalls {
   const subject::Subject subject_;
   const subject::RunnerOptions options_;
   subject::Runner runner_;
+  const subject::TensorCores tensor_cores_;
   const std::string batch_dim_;  // empty: calls cannot be divided
   std::map<Shape, CallShape> shapes_;
   std::map<Shape, int64_t> slices_;
@@ -300,6 +348,14 @@ Result<Candidate> subject_candidate(const Contract& contract, const Binding& bin
   const auto calls = std::make_shared<SubjectCalls>(contract, binding, subject, std::move(options));
   candidate.refuses = [calls](const Shape& shape) { return calls->refuses(shape); };
   candidate.call = [calls](const Bindings& bindings) { return calls->call(bindings); };
+  // References that are no formulas take seconds a call, or are not to be had here.
+  if (contract.reference.kind == contract::ReferenceKind::Formula) {
+    auto judge = CallJudge::make(contract);
+    if (!judge) return judge.error();
+    candidate.examine = [calls, judge = *judge](const Bindings& bindings, int threads) {
+      return calls->examine(bindings, *judge, threads);
+    };
+  }
   return candidate;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "train/checkpoint.h"
+#include "train/examine.h"
 #include "train/runs.h"
 
 namespace assay::train {
@@ -39,6 +40,13 @@ class Schedule {
   void set_left(int64_t teacher_steps, int64_t cell_steps) {
     kinds_[0].left = teacher_steps * (kTeacherGradients - 1) + cell_steps * (kRunsOfCell - 1);
     kinds_[1].left = teacher_steps + cell_steps;
+  }
+
+  // Something else is done, which is over soon. True: stop.
+  bool note(const std::string& doing) {
+    last_ = Clock::now();
+    if (options_.progress) options_.progress({doing, 0, 0, 0});
+    return options_.interrupted && options_.interrupted();
   }
 
   // A gradient is done. True: stop.
@@ -92,7 +100,8 @@ class Trainer {
                  {},
                  [this](const std::string& doing, double loss, bool calls_candidate) {
                    return is_stopped_ = schedule_.lap(doing, loss, calls_candidate);
-                 }} {
+                 },
+                 [this](const std::string& doing) { return is_stopped_ = schedule_.note(doing); }} {
     state_.of = identity(candidate, options);
   }
 
@@ -108,6 +117,7 @@ class Trainer {
     }
     report.reason = steps();
     report.teacher = state_.teacher.teacher;
+    report.states = state_.states;
     report.cells = state_.cells;
     if (setting_.failure) report.findings = setting_.failure->findings;
     for (Finding& finding : findings_of(report, setting_.candidate, options_))
@@ -134,6 +144,9 @@ class Trainer {
     if (!state_.teacher_done) {
       if (std::string why = teacher(*data); !why.empty()) return why;
     }
+    if (setting_.candidate.examine) {
+      if (std::string why = states(); !why.empty()) return why;
+    }
     if (options_.teacher_only) return "";
     std::size_t number = 0;
     for (const TokenSource source : options_.sources) {
@@ -158,6 +171,21 @@ class Trainer {
     run.reference = {};
     state_.teacher_done = true;
     keep();
+    return "";
+  }
+
+  // Single calls at states of the model, up to the first that is wrong.
+  std::string states() {
+    const std::vector<ModelState> all = model_states(setting_.sizes);
+    std::vector<StateReport>& done = state_.states;
+    // A checkpoint holds no findings: what was wrong is looked at again.
+    if (!done.empty() && !done.back().failed_site.empty()) done.pop_back();
+    while (done.size() < all.size() && (done.empty() || done.back().findings.empty())) {
+      StateReport report;
+      if (!examine(setting_, all[done.size()], report)) return ended();
+      done.push_back(std::move(report));
+      keep_now_and_then();
+    }
     return "";
   }
 

@@ -15,7 +15,8 @@
 //     candidate   the same, with the candidate in its slot
 //
 // First comes the teacher-forced comparison: the gradient with the candidate at the weights of the reference run. One
-// step shows there what a loss curve shows late or never, because no trajectory has to diverge first (runs.h).
+// step shows there what a loss curve shows late or never, because no trajectory has to diverge first (runs.h). Then single calls are
+// judged, element by element, at states of the model that a short run does not reach (states.h, examine.h).
 //
 //   slots.h     the operators and candidates       signals.h     how two gradients compare
 //   model.h     model, data, optimizers            sequential.h  when a difference is more than noise
@@ -97,11 +98,25 @@ struct Teacher {
   double seconds = 0;
 };
 
+// Single calls at one state of the model (states.h), judged by the contract's rounding budgets.
+struct StateReport {
+  std::string name;  // "late training"
+  ModelSizes sizes;
+  int64_t calls = 0;     // 0: the contract accepts no call at these sizes
+  int64_t elements = 0;  // judged
+  double seconds = 0;
+  std::string problem;            // why calls could not be judged
+  std::string failed_site;        // where results are wrong; empty: nowhere
+  std::vector<Finding> findings;  // there
+};
+
 struct Report {
   judge::Verdict verdict = judge::Verdict::Inconclusive;
   std::string reason;  // of an inconclusive verdict
   std::vector<Finding> findings;
   Teacher teacher;
+  std::vector<StateReport>
+      states;  // up to the first at which results are wrong; none: there is nothing to judge them by
   std::vector<Cell> cells;
   std::vector<std::string> sites;    // at which the candidate was called: "layer 0 norm"
   std::vector<std::string> refused;  // "head: V=8192 is more than the contract's N <= 4096"

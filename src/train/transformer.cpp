@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -73,6 +74,7 @@ struct Transformer<Real>::Impl {
   std::vector<Layer> layers;
   std::vector<A> weight;  // working copies
   A tokens, targets, positions;
+  std::vector<Real> token_weights;  // of each loss in the mean
   A embedded, stream, added, final_in, final_normed, head, logits, loss, lse, dloss, dlogits;
   A dstream, dnormed, dpart, dsum, dadded, dheads_q, dheads_k, dheads_v, dheads_o, delta, dq, dk, dv, dgated,
       dgate, dvalue, rotated, dhead, dweight, zeros;
@@ -362,7 +364,7 @@ struct Transformer<Real>::Impl {
     g.resize(weight.size());
     dlogits.shape(DType::bf16, {T(), sizes.vocabulary});
     dloss.shape(DType::f32, {T()});
-    std::ranges::fill(dloss.values, Real{1} / static_cast<Real>(T()));
+    std::ranges::copy(token_weights, dloss.data());
     e.apply("cross_entropy_grad", "loss",
             {{{"T", T()}, {"V", sizes.vocabulary}},
              {{"logits", &logits},
@@ -406,6 +408,15 @@ struct Transformer<Real>::Impl {
     }
   }
 
+  void set_token_weights(const std::vector<double>& weights) {
+    token_weights.assign(static_cast<std::size_t>(T()), Real{1} / static_cast<Real>(T()));
+    if (weights.empty()) return;
+    double total = 0;
+    for (const double each : weights) total += each;
+    for (std::size_t t = 0; t < weights.size(); ++t)
+      token_weights[t] = static_cast<Real>(static_cast<float>(weights[t] / total));
+  }
+
   void copy_weights(Executor<Real>& e, const Weights<Real>& weights) {
     const std::vector<Parameter> all = parameters(sizes);
     weight.resize(all.size());
@@ -440,12 +451,30 @@ double Transformer<Real>::gradients(Executor<Real>& executor, const Weights<Real
     array->dims = {model.T()};
     array->integers = *integers;
   }
+  model.set_token_weights(batch.weights);
   model.forward(executor);
   model.backward(executor, gradients.parameters);
   gradients.losses = model.loss.values;
   double total = 0;
-  for (const Real loss : gradients.losses) total += static_cast<double>(loss);
-  return total / static_cast<double>(model.T());
+  if (batch.weights.empty()) {
+    for (const Real loss : gradients.losses) total += static_cast<double>(loss);
+    return total / static_cast<double>(model.T());
+  }
+  for (std::size_t t = 0; t < gradients.losses.size(); ++t)
+    total += static_cast<double>(gradients.losses[t]) * static_cast<double>(model.token_weights[t]);
+  return total;
+}
+
+template <class Real>
+std::vector<int64_t> Transformer<Real>::predictions() const {
+  const Array<Real>& logits = impl_->logits;
+  const int64_t vocabulary = impl_->sizes.vocabulary;
+  std::vector<int64_t> best;
+  for (int64_t t = 0; t < impl_->T(); ++t) {
+    const Real* const row = logits.data() + t * vocabulary;
+    best.push_back(std::max_element(row, row + vocabulary) - row);
+  }
+  return best;
 }
 
 template <class Real>

@@ -42,6 +42,8 @@ class Transformer {
   // The mean loss of a batch, and its gradients.
   double gradients(Executor<Real>& executor, const Weights<Real>& weights, const Batch& batch,
                    Gradients<Real>& gradients);
+  // The most probable next token of each token of the last batch.
+  std::vector<int64_t> predictions() const;
 
  private:
   struct Impl;

@@ -62,8 +62,9 @@ constexpr int kMostRangeBits = 62;  // of a range that values are scattered over
 constexpr int64_t kFewValues = 5;
 constexpr int64_t kTopPart =
     16;  // one of so many parts of the range; pinned by IntegerValues.NearTopMakesTheLargestSums
-constexpr int64_t kRoomForEnds = 16;  // elements from which both ends of the range are always there
-constexpr double kEmptyShare = 0.6;   // of the segments, where many are empty
+constexpr int64_t kRoomForEnds = 16;   // elements from which both ends of the range are always there
+constexpr double kEmptyShare = 0.6;    // of the segments, where many are empty
+constexpr double kMissingShare = 0.1;  // of the slots that are -1
 
 constexpr uint64_t kNormalsStream = 77;  // of random numbers, beside those that are drawn one by one
 
@@ -104,6 +105,8 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::Permuted, "permuted", "all different"},
     {Family::NearTop, "near-top", "all close to the largest legal value"},
     {Family::Extremes, "extremes", "the smallest and the largest legal value"},
+    {Family::Largest, "largest", "all of them the value that is largest in size"},
+    {Family::Runs, "runs", "stretches of equal values"},
     {Family::AllOnes, "all-ones", "all set"},
     {Family::AllZeros, "all-zeros", "none set"},
     {Family::EmptyParts, "empty-parts", "many empty segments"},
@@ -216,7 +219,10 @@ class FloatDrawing {
     far_below_ = max_ < kWideRange ? kBelowOfNarrow : kFarBelow;
   }
 
-  void begin_row(int64_t) { peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0; }
+  void begin_row(int64_t) {
+    peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0;
+    if (family_ == Family::Ties) ties_ = random_.between(-1, 1);
+  }
 
   double value(int64_t r, int64_t c) {
     const auto at = static_cast<uint64_t>(r * grid_.columns + c);
@@ -248,7 +254,7 @@ class FloatDrawing {
       case Family::Zeros:
         return 0;
       case Family::Ties:
-        return static_cast<double>(random_.between(-kMostTie, kMostTie));
+        return tie(c);
       case Family::SmallIntegers:
         return static_cast<double>(random_.between(-kMostSmallInteger, kMostSmallInteger));
       case Family::IndexCoded: {
@@ -268,6 +274,15 @@ class FloatDrawing {
       default:
         return natural(c);
     }
+  }
+
+  // Both zeros are there: they are equal, whatever their bits. In some rows they are the largest, in some the smallest.
+  // No row begins with -0, so that no sum is.
+  double tie(int64_t c) {
+    const auto value = static_cast<double>(random_.between(-kMostTie, kMostTie));
+    const bool may_be_negative = kind() != ValuesKind::RealRange || spec_.values.low < 0;
+    if (value == 0) return c > 0 && may_be_negative && random_.chance(0.5) ? -0.0 : 0.0;
+    return ties_ == 0 ? value : std::copysign(value, static_cast<double>(ties_));
   }
 
   double cancelling(int64_t c) {
@@ -376,6 +391,7 @@ class FloatDrawing {
   double constant_ = 1, last_ = 0, max_ = 0, below_ = 1, far_below_ = 1;
   int precision_ = 8;
   int64_t peak_ = 0;
+  int64_t ties_ = 0;  // the sign of this row's numbers beside 0; 0: both
 };
 
 // ---- integers ---------------------------------------------------------------------------------
@@ -401,6 +417,9 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
   const int64_t stride = stride_for(n, random), start = random.between(0, n - 1);
   const auto scattered = [&](int64_t rank) { return low + (multiply_mod(rank % n, stride, n) + start) % n; };
   const int64_t few = std::min(n, kFewValues);
+  // Runs are of any length up to half of all, each order of magnitude as often as any other.
+  const double longest = std::max(1.0, static_cast<double>(count) / 2);
+  int64_t run = 0, held = low;
   for (int64_t i = 0; i < count; ++i) {
     int64_t x = low;
     switch (family) {
@@ -423,6 +442,17 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
       case Family::Extremes:
         x = random.chance(0.5) ? low : high;
         break;
+      case Family::Largest:
+        x = low < 0 && -(low + 1) >= high ? low : high;
+        break;
+      case Family::Runs:
+        if (run == 0) {
+          run = std::max<int64_t>(1, static_cast<int64_t>(std::exp(random.uniform() * std::log(longest))));
+          held = random.between(low, high);
+        }
+        --run;
+        x = held;
+        break;
       case Family::AllZeros:
       case Family::Zeros:
         x = std::clamp<int64_t>(0, low, high);
@@ -443,6 +473,22 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
   if (ends && count >= kRoomForEnds && n > 1) {
     tensor.store_int(random.between(0, count / 2 - 1), low);
     tensor.store_int(random.between(count / 2, count - 1), high);
+  }
+}
+
+// Different indices below n: scattered, in order from anywhere, or the last ones; -1 for those that are left, and for
+// some where it is legal.
+void draw_distinct(Tensor& tensor, Family family, Random& random, int64_t n, bool may_miss) {
+  const int64_t stride = stride_for(std::max<int64_t>(n, 1), random),
+                start = n > 0 ? random.between(0, n - 1) : 0;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    int64_t x = i;
+    if (family == Family::Extremes)
+      x = n - 1 - i;
+    else if (n > 0)
+      x = ((family == Family::Permuted ? multiply_mod(i % n, stride, n) : i) + start) % n;
+    const bool missing = i >= n || family == Family::AllZeros || (may_miss && random.chance(kMissingShare));
+    tensor.store_int(i, missing && may_miss ? -1 : x);
   }
 }
 
@@ -481,6 +527,16 @@ Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& 
   Random random(seed);
   const contract::Values& values = spec.values;
   switch (values.kind) {
+    case ValuesKind::Distinct:
+    case ValuesKind::Slots: {
+      const auto n = values.a.eval(shape);
+      if (!n) return n.error();
+      if (values.kind == ValuesKind::Distinct && tensor.count() > *n)
+        return Error{fmt::format("tensor {}: there are no {} different indices below {}", spec.name,
+                                 tensor.count(), *n)};
+      draw_distinct(tensor, family, random, *n, values.kind == ValuesKind::Slots);
+      return {};
+    }
     case ValuesKind::Index:
     case ValuesKind::Tokens:
     case ValuesKind::Offsets: {
@@ -544,8 +600,8 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Natural,    SameSign, Negative,   NonzeroMean, LargeMean,  Peaked, Outliers, SmallIntegers,
               Cancelling, Constant, IndexCoded, HeavyTail,   SmallScale, Ties,   Zeros,    Ramp};
     case ValuesKind::Gradients:
-      return {Natural,    SameSign,  Negative, SmallScale, Outliers,  SmallIntegers,
-              Cancelling, HeavyTail, Constant, Zeros,      IndexCoded};
+      return {Natural,    SameSign,  Negative, SmallScale, Outliers,   SmallIntegers,
+              Cancelling, HeavyTail, Constant, Zeros,      IndexCoded, Subnormal};
     case ValuesKind::Weights:
       return {Natural,       SameSign, Negative, NonzeroMean, Outliers,
               SmallIntegers, Constant, Zeros,    IndexCoded,  SmallScale};
@@ -559,12 +615,16 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Zipf, OneValue, FewValues, Uniform, Permuted, Extremes};
     case ValuesKind::Index:
       return {Uniform, Permuted, FewValues, OneValue, Extremes, Zipf};
+    case ValuesKind::Distinct:
+      return {Permuted, Natural, Extremes};
+    case ValuesKind::Slots:
+      return {Permuted, Natural, Extremes, AllZeros};
     case ValuesKind::Mask:
-      return {Uniform, AllOnes, AllZeros};
+      return {Uniform, Runs, AllOnes, AllZeros};
     case ValuesKind::Offsets:
       return {Natural, Uniform, EmptyParts, OnePart};
     case ValuesKind::Integers:
-      return {Uniform, SmallIntegers, NearTop, Extremes, OneValue, FewValues, Zeros};
+      return {Uniform, SmallIntegers, NearTop, Extremes, Largest, OneValue, FewValues, Zeros};
     case ValuesKind::Generated:
       return {Problem};
   }

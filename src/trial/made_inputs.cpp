@@ -55,11 +55,8 @@ Result<MadeValues> made_values(const TensorSpec& spec, const Trial& trial) {
 
 Result<MadeInputs> MadeInputs::make(const contract::Contract& contract, const Trial& trial) {
   for (const TensorSpec& spec : contract.tensors) {
-    const char* what = spec.optional                         ? "optional"
-                       : !spec.strides.empty()               ? "strided"
-                       : contract::info(spec.dtype).bits < 8 ? "of 4-bit elements"
-                                                             : nullptr;
-    if (what) return Error{fmt::format("the tensor `{}` is {}", spec.name, what)};
+    const std::string_view what = spec.uncommon_memory();
+    if (!what.empty()) return Error{fmt::format("the tensor `{}` is {}", spec.name, what)};
   }
   MadeInputs made;
   made.bindings_.shape = trial.shape;

@@ -44,7 +44,9 @@ double Plan::shape_cost(const Shape& shape) const {
 
 double Plan::cost(const PlannedTrial& planned) const {
   const Condition& condition = planned.trial.condition;
-  const double calls = condition.looped ? kManyCalls : condition.overlapped || condition.repeated ? 2 : 1;
+  const double calls = condition.looped || condition.loaded         ? kManyCalls
+                       : condition.overlapped || condition.repeated ? 2
+                                                                    : 1;
   const double share = planned.brief ? kBriefCostShare : 1;
   if (planned.trial.sampled) return kSampledCost;
   return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));
@@ -74,6 +76,23 @@ void Plan::interleave() {
   stages_.clear();
 }
 
+namespace {
+
+double elements_of(const Contract& contract, const Trial& trial) {
+  const Result<Size> size = size_of(contract, trial.shape);
+  return size ? size->elements : 0;
+}
+
+// Whether what an input holds can show: not where another is all zeros.
+bool tells(const Contract& contract, const Trial& trial, const std::string& input) {
+  return std::none_of(trial.families.begin(), trial.families.end(), [&](const auto& other) {
+    const contract::TensorSpec* spec = contract.tensor(other.first);
+    return other.first != input && other.second == Family::Zeros && spec && contract::is_float(spec->dtype);
+  });
+}
+
+}  // namespace
+
 // What a pass requires of conditions and inputs follows from what the plan holds: a stage that brings a new
 // kind of condition need not say that it is required.
 void Plan::require_each_kind() {
@@ -88,12 +107,15 @@ void Plan::require_each_kind() {
     for (const auto& [input, family] : planned.trial.families) {
       // A NaN may be lost in one input and not in another; other families are about sums and ranges.
       const std::string where = is_nonfinite(family) ? input : "";
+      const double elements = std::min(kTellingElements, elements_of(contract_, planned.trial));
       requirements_.add(
           RequirementGroup::Inputs, fmt::format("{}{}{}", where, where.empty() ? "" : " ", to_string(family)),
-          [where, family = family](const Trial& trial) {
-            return std::any_of(trial.families.begin(), trial.families.end(), [&](const auto& f) {
-              return f.second == family && (where.empty() || where == f.first);
-            });
+          [&contract = contract_, where, elements, family = family](const Trial& trial) {
+            return elements_of(contract, trial) >= elements &&
+                   std::any_of(trial.families.begin(), trial.families.end(), [&](const auto& f) {
+                     return f.second == family && (where.empty() || where == f.first) &&
+                            tells(contract, trial, f.first);
+                   });
           });
     }
   }

@@ -37,6 +37,7 @@ struct PlanOptions {
   double quick_elements = 3e5;      // of the trials that open the plan
   double quick_steps = 4e6;         // of the formula, likewise
   bool machines = true;             // the device can present itself as different GPUs, and takes schedules
+  bool load = false;                // the device is a real GPU, which other kernels can fill
   bool samples = false;             // the device can run some blocks of a grid
   SizeConstants constants;          // of the kernel's code
 };
@@ -69,6 +70,8 @@ class Plan {
   void judged_at(const Trial& trial);
   // No more trials of which a sample of the blocks is run: they tell nothing of this subject.
   void drop_sampled();
+  // Giant shapes are promised that the device cannot run by a sample (PlanOptions::samples).
+  bool leaves_out_giants() const { return leaves_out_giants_; }
   // Those that are left wait for what a pass requires: they have had their share of the time.
   void postpone_sampled();
 
@@ -132,6 +135,7 @@ class Plan {
   std::deque<PlannedTrial> hidden_, again_;  // the latter at their other shapes
   std::set<std::string> kinds_tried_;        // of inputs and conditions: judged, or in one of these
   std::vector<std::vector<PlannedTrial>> stages_;
+  bool leaves_out_giants_ = false;
   std::vector<contract::Shape>
       cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
   std::size_t planned_ = 0, skipped_ = 0;

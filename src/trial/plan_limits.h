@@ -40,6 +40,8 @@ inline constexpr double kWholeElements = 0x1p18;
 // Of its cost, what a brief trial counts as: what shows nothing but at large shapes is not to wait for all
 // that small ones can show.
 inline constexpr double kBriefCostShare = 0.1;
+// Elements of all tensors from which a family of inputs shows what it is for. Chosen.
+inline constexpr double kTellingElements = 64;
 // Trials of the first stage that come before all others.
 inline constexpr std::size_t kOpening = 3;
 

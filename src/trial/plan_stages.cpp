@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "contract/formula.h"
 #include "contract/formula_case.h"
 #include "contract/legal_shape.h"
 #include "trial/families.h"
@@ -24,6 +25,23 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
+// Chosen: of two calls with equal draws, these are more than enough for the gate of draws (judge/thresholds.h).
+constexpr int64_t kSeededDraws = 2048;
+
+// Whether a random draw of the formula names its seed, so that calls with others are compared.
+bool draws_by_seed(const contract::Expr& expr) {
+  if (expr.kind == contract::ExprKind::Call && expr.children.size() > 1 &&
+      (expr.name == "random" || contract::stochastic_rounding(expr.name)))
+    return true;
+  return std::any_of(expr.children.begin(), expr.children.end(),
+                     [](const contract::ExprPtr& child) { return draws_by_seed(*child); });
+}
+bool draws_by_seed(const Contract& contract) {
+  const auto& formula = contract.reference.formula;
+  return formula && std::any_of(formula->statements.begin(), formula->statements.end(),
+                                [](const contract::Statement& one) { return draws_by_seed(*one.body); });
+}
+
 // Any number of a float may be NaN or infinite: `values` bounds the finite ones.
 bool takes_nonfinite(const TensorSpec& spec) {
   return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype) &&
@@ -42,7 +60,8 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
   Families families;
   for (const TensorSpec* spec : contract.inputs()) {
     Family wanted = contract::is_float(spec->dtype) ? floats : integers;
-    if (largest_sums && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
+    if (largest_sums && spec->values.kind == ValuesKind::Integers)
+      wanted = integers == Family::Extremes ? Family::Largest : Family::NearTop;
     const std::vector<Family> known = families_for(*spec);
     families[spec->name] =
         std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
@@ -373,7 +392,10 @@ void Plan::add_conditions() {
     // Whoever comes in between is noticed where many want the same place.
     for (const ScheduleKind kind : kExtremeOrders[turn++]) {
       if (kind == ScheduleKind::Text || !options_.machines) continue;
-      const uint64_t order = schedule_of(kind, random_.bits() >> kScheduleShift);
+      uint64_t order = schedule_of(kind, random_.bits() >> kScheduleShift);
+      // One of each sort: at atomics, and everywhere.
+      if (kind == ScheduleKind::Interleaved && interleaves_everywhere(order) != (turn % 2 == 0))
+        order ^= kScheduleKinds;
       add("extreme schedules", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
           {.schedule = order});
     }
@@ -402,6 +424,9 @@ void Plan::add_conditions() {
         add("repeated calls", quick(uniform_shape(contract_, longer)), all(contract_, Family::HeavyTail),
             {.schedule = kRepeatedSumSchedule, .repeated = true});
     }
+    if (options_.load)
+      add("under load", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
+          {.ordered = false, .overlapped = contract_.require.concurrent, .loaded = true});
     add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = kRepeatedSchedule, .repeated = true});
@@ -409,7 +434,9 @@ void Plan::add_conditions() {
         {.poison = Poison::Ones, .schedule = kMovedSchedule, .moved = true});
     add("earlier calls", shape(value), {}, {.warmed = true});
     if (value > kSmallestConditionSize) add("earlier calls", shape(value), {}, {.grown = true});
-    add("related calls", shape(value), {}, {.related = true});
+    // Whether draws of two seeds are alike takes enough of them to tell.
+    add("related calls", shape(draws_by_seed(contract_) ? std::max(value, kSeededDraws) : value), {},
+        {.related = true});
   }
 }
 
@@ -644,8 +671,11 @@ void Plan::add_wide() {
 // The corners of the promise, however large, by a sample of the blocks.
 void Plan::add_giant() {
   stages_.emplace_back();
-  if (!options_.samples || contract_.generator) return;
-  for (Shape& shape : giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes)) {
+  if (contract_.generator) return;
+  std::vector<Shape> giants = giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes);
+  leaves_out_giants_ = !options_.samples && !giants.empty();
+  if (leaves_out_giants_) return;
+  for (Shape& shape : giants) {
     add("giant shapes", std::move(shape), {}, {.ordered = false});
     stages_.back().back().trial.sampled = true;
     stages_.back().back().brief = true;

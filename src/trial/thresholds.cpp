@@ -18,8 +18,8 @@ constexpr std::size_t kMostSides = 6;  // values of a dim in pairs; chosen
 // Constants that may be the product of two dims. Below, edges try products of all kinds; the upper end was
 // chosen. Thresholds.ProductsOfDimsPassThem (tests/trial/trial_test.cpp) has one of 2^18.
 constexpr int64_t kLeastProduct = 1 << 12, kMostProduct = 1 << 25;
-constexpr int64_t kFew = 7;       // the smaller factor of a product; chosen
-constexpr int64_t kLarge = 1000;  // a dim that is not small, for remainders of large sizes; chosen
+constexpr int64_t kLesserFactor = 7;  // the smaller factor of a product; chosen
+constexpr int64_t kLarge = 1000;      // a dim that is not small, for remainders of large sizes; chosen
 // Constants that add nothing: the plan's edges hold what is as small, and powers of two so far.
 constexpr int64_t kMostSmall = 4, kMostPowerOfTwo = 1024;
 // Divisors tried beyond each constant: a fast path is often for `cols % 8 == 0` or 4. Pinned by
@@ -171,7 +171,7 @@ std::vector<Shape> Thresholds::products() const {
       for (const Dim& b : contract_.dims) {
         if (&a == &b || a.is_constant() || b.is_constant()) continue;
         const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(limit)));
-        for (const int64_t factor : {kFew, root}) {
+        for (const int64_t factor : {kLesserFactor, root}) {
           if (factor == root && &a > &b) continue;  // the same both ways
           Shape shape = uniform_shape(contract_, 1);
           shape[a.name] = odd(a, snap(a, factor));

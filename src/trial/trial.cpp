@@ -53,6 +53,7 @@ constexpr Switch kSwitches[] = {
     {"grown", &Condition::grown, "after a smaller call"},
     {"host_poison", &Condition::host_poison},
     {"shared_inputs", &Condition::shared_inputs, "inputs at one address"},
+    {"loaded", &Condition::loaded, "under load"},
     {"looped", &Condition::looped, "many calls"},
 };
 
@@ -177,7 +178,9 @@ Json to_json(const Trial& trial) {
   condition["cycles"] = trial.condition.cycles;
   condition["shift"] = trial.condition.shift;
   if (trial.condition.alignment != 0) condition["alignment"] = trial.condition.alignment;
-  for (const Switch& s : kSwitches) condition[s.name] = trial.condition.*s.member;
+  for (const Switch& s : kSwitches)
+    if (s.member != &Condition::loaded || trial.condition.loaded)
+      condition[s.name] = trial.condition.*s.member;
   condition["gpu"] = kGpus[trial.condition.gpu].id;
   condition["clock"] = trial.condition.clock;
   json["shape"] = shape;
@@ -232,11 +235,13 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   if (spec.role != contract::Role::In) return spec;
   // What a generator makes for one input need not be legal for another.
   if (spec.values.kind == contract::ValuesKind::Generated) return spec;
+  if (!spec.buffer.empty() || spec.pointers) return spec;
   const auto extents = spec.extents(shape);
   for (const contract::TensorSpec& other : contract.tensors) {
     if (&other == &spec || !extents) break;
     const auto others = other.extents(shape);
     if (other.strides.empty() != spec.strides.empty() || !spec.strides.empty()) continue;
+    if (!other.buffer.empty() || other.pointers) continue;
     if (other.role == contract::Role::In && other.dtype == spec.dtype && other.align == spec.align &&
         others && *others == *extents && same_values(other.values, spec.values))
       return other;

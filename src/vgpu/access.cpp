@@ -18,7 +18,7 @@ uint32_t first_of(uint32_t lanes) {
   return static_cast<uint32_t>(std::countr_zero(lanes));
 }
 
-struct Place {
+struct LanePlace {
   std::byte* host = nullptr;  // null: nothing there
   uint8_t* initialised = nullptr;
   uint64_t bit = kBytewise;
@@ -30,9 +30,9 @@ bool within(uint64_t offset, uint64_t bytes, uint64_t size) {
   return bytes <= size && offset <= size - bytes;
 }
 
-Place in_global(Warp& w, const MemoryForm& form, Address address) {
-  Place place{.space = form.space == ptx::Space::Const ? ptx::Space::Const : ptx::Space::Global,
-              .shown = address};
+LanePlace in_global(Warp& w, const MemoryForm& form, Address address) {
+  LanePlace place{.space = form.space == ptx::Space::Const ? ptx::Space::Const : ptx::Space::Global,
+                  .shown = address};
   const SiteRange* range = &w.sites[form.site];
   if (address < range->low || address >= range->high || range->high - address < form.bytes)
     if (!refill(w, form.site, address, form.bytes)) return place;
@@ -44,10 +44,10 @@ Place in_global(Warp& w, const MemoryForm& form, Address address) {
   return place;
 }
 
-Place in_shared(Warp& w, const MemoryForm& form, Address address) {
+LanePlace in_shared(Warp& w, const MemoryForm& form, Address address) {
   const uint64_t tag = address >> kSharedRankShift;
   const uint64_t offset = address & ((uint64_t{1} << kSharedRankShift) - 1);
-  Place place{.space = ptx::Space::Shared, .shown = address};
+  LanePlace place{.space = ptx::Space::Shared, .shown = address};
   const Block* block = w.block;
   if (tag != 0) {
     if (tag - 1 == w.block->rank)
@@ -66,8 +66,8 @@ Place in_shared(Warp& w, const MemoryForm& form, Address address) {
   return place;
 }
 
-Place in_local(Warp& w, const MemoryForm& form, Address offset, uint32_t lane) {
-  Place place{.space = ptx::Space::Local, .shown = offset};
+LanePlace in_local(Warp& w, const MemoryForm& form, Address offset, uint32_t lane) {
+  LanePlace place{.space = ptx::Space::Local, .shown = offset};
   if (!within(offset, form.bytes, w.local_stride)) return place;
   const uint64_t at = uint64_t{lane} * w.local_stride + offset;
   place.host = w.local + at;
@@ -75,15 +75,15 @@ Place in_local(Warp& w, const MemoryForm& form, Address offset, uint32_t lane) {
   return place;
 }
 
-Place in_kernel_parameters(Warp& w, const MemoryForm& form, Address offset) {
-  Place place{.space = ptx::Space::Param, .shown = offset};
+LanePlace in_kernel_parameters(Warp& w, const MemoryForm& form, Address offset) {
+  LanePlace place{.space = ptx::Space::Param, .shown = offset};
   if (form.kind != AccessKind::Load || !within(offset, form.bytes, w.grid->parameter_bytes)) return place;
   place.host = const_cast<std::byte*>(w.grid->parameters) + offset;
   return place;
 }
 
-Place in_call_parameters(Warp& w, const MemoryForm& form, Address offset, uint32_t lane) {
-  Place place{.space = ptx::Space::Param, .shown = offset};
+LanePlace in_call_parameters(Warp& w, const MemoryForm& form, Address offset, uint32_t lane) {
+  LanePlace place{.space = ptx::Space::Param, .shown = offset};
   const uint32_t stride = w.frame->function->param_bytes;
   if (!within(offset, form.bytes, stride)) return place;
   place.host = w.frame->params + uint64_t{lane} * stride + offset;
@@ -94,7 +94,7 @@ Place in_call_parameters(Warp& w, const MemoryForm& form, Address offset, uint32
   return place;
 }
 
-Place find_place(Warp& w, const MemoryForm& form, Address address, uint32_t lane) {
+LanePlace find_place(Warp& w, const MemoryForm& form, Address address, uint32_t lane) {
   switch (form.space) {
     case ptx::Space::Shared:
       return in_shared(w, form, address);
@@ -154,7 +154,7 @@ std::string describe_shared(const Warp& w, Address address) {
   return fmt::format("the block has {} bytes", w.block->shared_bytes);
 }
 
-std::string describe_place(const Warp& w, const Place& place) {
+std::string describe_place(const Warp& w, const LanePlace& place) {
   switch (place.space) {
     case ptx::Space::Shared:
       return describe_shared(w, place.shown);
@@ -175,7 +175,7 @@ std::string describe_place(const Warp& w, const Place& place) {
   return fmt::format("{} bytes past the end of {}", offset - near->size, what);
 }
 
-FaultInfo fault_of(const Warp& w, const MemoryForm& form, const Place& place, bool misaligned,
+FaultInfo fault_of(const Warp& w, const MemoryForm& form, const LanePlace& place, bool misaligned,
                    uint32_t alignment) {
   const std::string access = fmt::format("{} of {} bytes at {:#x} of {}", name_of(form.kind), form.bytes,
                                          place.shown, name_of(place.space));
@@ -245,6 +245,7 @@ bool refill(Warp& w, uint32_t site, Address address, uint64_t bytes) {
     worker.generation = now;
     for (SiteRange& range : worker.sites) range = {};
   }
+  if (!w.grid->bounds.allows(site, address)) return false;
   const LiveRange found = memory.locate(address, bytes);
   if (found.low >= found.high) return false;
   SiteRange& range = w.sites[site];
@@ -265,7 +266,7 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
   }
   for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const uint32_t l = first_of(rest);
-    const Place place = find_place(w, form, addresses[l], l);
+    const LanePlace place = find_place(w, form, addresses[l], l);
     const bool crooked = (addresses[l] & (alignment - 1)) != 0;
     if (place.host == nullptr || crooked) {
       if (!listened(w)) {

@@ -60,6 +60,7 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   const uint64_t seed = grid.options->seed;
   w.drift = lanes_drift(seed) ? mix(seed, block.linear * kMostWarps + index) | 1 : 0;
   w.others.clear();
+  w.visits.clear();
   w.copies.reset();
   for (auto& frame : w.frames) frame->lanes = 0;
   if (!w.local && uses_local(*grid.program)) {
@@ -93,13 +94,13 @@ void run_warp(Warp& w, int64_t slice) {
 }
 
 // The same under a schedule that changes places within a turn.
-void run_unsteadily(Warp& w, int64_t slice, bool interleaved) {
+void run_unsteadily(Warp& w, int64_t slice, bool interleaved, bool everywhere) {
   w.slice = slice;
   w.worker->running = &w;
   const Inst* pc = w.pc;
   for (bool first = true; pc; first = false) {
     if (pc->may_part && w.drift != 0) pc = drift(w, pc);
-    if (pc->may_interleave && interleaved && !first) {
+    if (interleaved && !first && (pc->may_interleave || (everywhere && pc->may_part))) {
       w.pc = pc;
       break;
     }
@@ -161,9 +162,11 @@ class Turns {
 void take_turn(Warp& w, uint64_t seed, int64_t slice) {
   const bool interleaved = schedule_kind(seed) == ScheduleKind::Interleaved;
   if (seed == 0) w.drift = 0;
-  w.unsteady = interleaved || w.drift != 0;
-  if (w.unsteady)
-    run_unsteadily(w, slice, interleaved);
+  w.unsteady = interleaved || w.drift != 0 || !w.grid->loops.empty();
+  if (interleaved || w.drift != 0)
+    run_unsteadily(w, slice, interleaved, interleaves_everywhere(seed));
+  else if (w.unsteady)
+    run_leaving_out(w, slice);
   else
     run_warp(w, slice);
 }
@@ -340,6 +343,7 @@ void place_block(Block& block, Cluster& cluster, GridContext& grid, uint32_t ran
   const Dim3& extent = grid.info.config.grid;
   block.linear = block.id[0] + uint64_t{extent.x} * (block.id[1] + uint64_t{extent.y} * block.id[2]);
   block.rank = rank;
+  block.triggered = block.awaits_prior = false;
   block.cluster = &cluster;
   block.grid = &grid;
   block.threads = static_cast<uint32_t>(grid.info.config.block.count());
@@ -407,6 +411,17 @@ static bool is_held_up(const Cluster& cluster) {
           1);
 }
 
+// Every block has said that dependents may start, or has ended; or some wait for the grid before.
+static bool is_held(const Cluster& cluster) {
+  const GridContext& grid = *cluster.blocks.front().grid;
+  const auto& blocks = cluster.blocks;
+  if (grid.prior_runs.load(std::memory_order_relaxed))
+    return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) { return block.awaits_prior; });
+  if (!grid.holds_at_trigger.load(std::memory_order_relaxed)) return false;
+  return std::all_of(blocks.begin(), blocks.end(),
+                     [](const Block& block) { return block.triggered || has_ended(block); });
+}
+
 const Inst* pass_on(Warp& w, const Inst& inst) {
   const uint64_t seed = seed_of(*w.block->cluster);
   if (seed == 0) return &inst + 1;
@@ -448,6 +463,7 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
         return Turn::Stopped;
       }
     }
+    if (is_held(cluster) && !all_ended(cluster)) return Turn::Held;
     const bool polls = cluster.polls > kPollsOfATurn;
     cluster.polled_turns += polls;
     if (polls || is_held_up(cluster))

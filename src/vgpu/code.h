@@ -71,6 +71,17 @@ struct
 
 struct CompiledKernel;  // compiled.h
 
+// A memory instruction and the parameter that its address comes from (provenance.h).
+struct SiteOrigin {
+  uint32_t site = 0;       // MemoryForm::site
+  uint32_t source = 0;     // in ptx::Function::body
+  uint32_t parameter = 0;  // bytes from the start of the kernel's parameters
+};
+struct KnownOrigins {
+  std::vector<uint32_t> pointers;  // where in the parameters (in bytes) those are that point somewhere
+  std::vector<SiteOrigin> sites;
+};
+
 struct Function {
   const ptx::Function* ptx = nullptr;
   uint32_t index = 0;      // in Program::functions
@@ -89,7 +100,13 @@ struct Function {
       parameter_offsets;                 // in a kernel's parameter block, or in a function's .param storage
   std::vector<uint32_t> return_offsets;  // of a function's return values, likewise
   bool uses_order_dependent_atomics =
-      false;                // float or value-returning atomics on global memory: blocks stay on one thread
+      false;     // float or value-returning atomics on global memory: blocks stay on one thread
+  struct Site {  // a memory instruction: MemoryForm::site, and where it is in the body
+    uint32_t site, source;
+  };
+  std::vector<Site> sites;
+  // Which parameters addresses come from (provenance.h), for the pointers of the latest launch.
+  mutable KnownOrigins origins;
   std::string unsupported;  // the first instruction that cannot run, with its place; empty when there is none
   std::shared_ptr<CompiledKernel> compiled;  // entries only, once they have run (compiled.h)
 };

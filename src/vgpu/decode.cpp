@@ -76,6 +76,11 @@ struct Lowering::Impl {
   }
 };
 
+uint32_t Lowering::next_site() {
+  impl_.out.sites.push_back({*site_counter_, impl_.body_index});
+  return (*site_counter_)++;
+}
+
 PlaneOffset Lowering::reg(uint32_t register_index) const {
   return impl_.out.register_planes.at(register_index);
 }

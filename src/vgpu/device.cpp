@@ -83,17 +83,24 @@ class Run final : public GridRun {
     grid_.watched = device.options.watch;
     grid_.clock_begin = device.clock + kClocksOfALaunch;
     grid_.began = Clock::now();
+    grid_.prior_runs = info.config.prior_runs;
+    grid_.holds_at_trigger = info.config.holds_at_trigger;
     if (grid_.watched) grid_.listeners = listeners_;
     for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
       std::copy_if(grid_.listeners.begin(), grid_.listeners.end(),
                    std::back_inserter(grid_.access_listeners[space]),
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
+    if (!grid_.listeners.empty())
+      grid_.bounds = bounds_of(*grid_.entry, grid_.program->memory_sites + 1, parameters_, device.memory);
     place_cluster_and_shared();
     const std::vector<uint64_t>& only = grid_.info.config.only;
     total_ = only.empty() && !grid_.info.config.sampled
                  ? grid_.info.config.grid.count() / grid_.cluster.count()
                  : only.size();
     choose_resident_and_threads();
+    if (grid_.info.config.sampled && grid_.info.config.iterations)
+      grid_.loops = plan_loops(*grid_.entry, grid_.program->engine->join, *grid_.info.config.iterations,
+                               grid_.info.config.iteration_seed);
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
     choose_order();
@@ -103,27 +110,46 @@ class Run final : public GridRun {
     if (grid_.workspace) device_.memory.release(grid_.workspace);
   }
 
-  State step() override {
+  State step(uint64_t turns) override {
     if (ended_) return State::Ended;
     const auto begin = Clock::now();
     const auto deadline = begin + kStep;
     {
       std::lock_guard lock(mutex_);
       fruitless_of_step_ = 0;
+      turns_left_ = turns == 0 ? UINT64_MAX : turns;
     }
     choose_code();
     device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
+    if (grid_.stopped || (started_ == total_ && suspended_.empty() && held_.empty())) {
       end();
       return State::Ended;
     }
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (!held_.empty() && suspended_.empty()) {
+      if (started_ == total_ || grid_.prior_runs) return State::Held;
+      if (resident_ < resident_limit_) return State::Running;
+      lock.unlock();
+      release();  // the other blocks find no room until some of these have ended
+      return State::Running;
+    }
     return fruitless_turns_ > patience() && !let_more_in() ? State::Stalled : State::Running;
   }
 
   void give_up() override {
     if (!ended_ && !suspended_.empty()) give_up_on(*suspended_.front());
+  }
+
+  void release() override {
+    std::lock_guard lock(mutex_);
+    grid_.holds_at_trigger = false;
+    let_held_go();
+  }
+  void prior_ended() override {
+    std::lock_guard lock(mutex_);
+    grid_.prior_runs = false;
+    let_held_go();
   }
 
   const LaunchOutcome& outcome() const override { return outcome_; }
@@ -144,8 +170,9 @@ class Run final : public GridRun {
 
   std::mutex mutex_;  // of what follows
   uint64_t started_ = 0, resident_ = 0;
+  uint64_t turns_left_ = UINT64_MAX;                      // of this step
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
-  std::deque<std::unique_ptr<Cluster>> suspended_;
+  std::deque<std::unique_ptr<Cluster>> suspended_, held_;
 
   // Compiles the kernel once it has run for long enough.
   void choose_code() {
@@ -215,6 +242,11 @@ class Run final : public GridRun {
     return true;
   }
 
+  void let_held_go() {
+    for (auto& cluster : held_) suspended_.push_back(std::move(cluster));
+    held_.clear();
+  }
+
   uint64_t patience() const { return kTurnsBeforeStalled + 20 * resident_; }
 
   uint64_t nth(uint64_t i) const {
@@ -235,6 +267,7 @@ class Run final : public GridRun {
   // poll.
   std::unique_ptr<Cluster> take(Worker& worker) {
     std::unique_lock lock(mutex_);
+    if (turns_left_ == 0) return nullptr;
     leave_out_late();
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
@@ -246,10 +279,12 @@ class Run final : public GridRun {
       }
       auto cluster = std::move(suspended_.front());
       suspended_.pop_front();
+      --turns_left_;
       return cluster;
     }
     const uint64_t linear = nth(started_++);
     ++resident_;
+    --turns_left_;
     lock.unlock();
     std::unique_ptr<Cluster> cluster;
     if (worker.idle.empty()) {
@@ -265,13 +300,16 @@ class Run final : public GridRun {
   void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker) {
     const bool ended = turn == Turn::Ended;
     const bool moved = has_moved(*cluster);
-    const bool fruitful = ended || moved || cluster->polls == 0;  // who does not poll gets on
+    const bool fruitful =
+        ended || turn == Turn::Held || moved || cluster->polls == 0;  // who does not poll gets on
     {
       std::lock_guard lock(mutex_);
       fruitless_turns_ = fruitful ? 0 : fruitless_turns_ + 1;
       fruitless_of_step_ = fruitful ? 0 : fruitless_of_step_ + 1;
       if (ended)
         --resident_;
+      else if (turn == Turn::Held)
+        held_.push_back(std::move(cluster));
       else
         suspended_.push_back(std::move(cluster));
     }
@@ -280,7 +318,9 @@ class Run final : public GridRun {
 
   void make_ready(Worker& worker) {
     const uint64_t generation = device_.memory.generation();
-    if (worker.generation == generation && worker.program == grid_.program) return;
+    const bool same_bounds = worker.launch == grid_.info.id || grid_.bounds.bounds.empty();
+    if (worker.generation == generation && worker.program == grid_.program && same_bounds) return;
+    worker.launch = grid_.info.id;
     worker.sites.assign(grid_.program->memory_sites + 1, SiteRange{});
     if (worker.program != grid_.program) worker.idle.clear();
     worker.program = grid_.program;
@@ -302,6 +342,7 @@ class Run final : public GridRun {
     ended_ = true;
     choose_code();
     suspended_.clear();
+    held_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
     outcome_.cut = grid_.cut;
     device_.clock = std::max({device_.clock, grid_.clock_begin, grid_.clock_end.load()});

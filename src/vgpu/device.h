@@ -71,7 +71,11 @@ struct LaunchConfig {
   Dim3 cluster{0, 0, 0};  // 0: none beyond what the kernel itself requires
   uint32_t dynamic_shared = 0;
   bool cooperative = false;  // every block is resident from the start
-  bool early = false;   // programmatic stream serialization: may start before the grid before it has ended
+  bool early = false;  // programmatic stream serialization: may start before the grid before it has ended
+  // A grid before it in its stream still runs, and griddepcontrol.wait waits for GridRun::prior_ended().
+  bool prior_runs = false;
+  // Blocks stop at griddepcontrol.launch_dependents until GridRun::release().
+  bool holds_at_trigger = false;
   uint64_t origin = 0;  // as the caller numbers what asked for the launch, for findings
   // Clusters (blocks, where there are no clusters) by their number in the grid: only these are run, as if the others
   // had not come to their turn yet. Empty: all, unless the launch is `sampled`.
@@ -81,6 +85,10 @@ struct LaunchConfig {
   // clusters are started, and after twice as many those under way are cut off; 0: no limit.
   bool sampled = false;
   double seconds = 0;
+  // A sampled launch with these leaves out iterations of loops that are regular (skip.h): shares, 0 to 1, of all
+  // iterations of a thread that are worth running.
+  std::optional<std::vector<double>> iterations{};
+  uint64_t iteration_seed = 0;  // of others that each warp runs as well
 };
 
 struct Program;  // a loaded module, decoded
@@ -107,14 +115,19 @@ struct LaunchOutcome {
   bool cut = false;       // it was ended while clusters were under way
 };
 
-// A grid under way. Launches on different streams take turns: step() runs for a while.
+// A grid under way. Launches on different streams take turns: step() runs for a while, or for so many turns of its
+// blocks; 0: no matter how many.
 class GridRun {
  public:
   virtual ~GridRun() = default;
-  enum class State : uint8_t { Running, Stalled, Ended };  // Stalled: every block polls for something outside
-  virtual State step() = 0;
+  // Stalled: every block polls for something outside. Held: all stand at griddepcontrol, having said that dependents may
+  // start or waiting for the grid before.
+  enum class State : uint8_t { Running, Stalled, Held, Ended };
+  virtual State step(uint64_t turns = 0) = 0;
   virtual void
   give_up() = 0;  // after Stalled, when nobody else will write what its blocks poll for: ends it as a livelock
+  virtual void release() = 0;      // blocks that are held go on
+  virtual void prior_ended() = 0;  // the grid that LaunchConfig::prior_runs is about
   virtual const LaunchOutcome& outcome() const = 0;
   virtual const LaunchInfo& info() const = 0;
 };

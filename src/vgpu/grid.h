@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "vgpu/device.h"
+#include "vgpu/provenance.h"
 
 namespace assay::vgpu {
 
@@ -25,11 +26,13 @@ struct GridContext {
   std::array<std::vector<Listener*>, static_cast<size_t>(ptx::Space::Param) + 1> access_listeners;
   const Options* options = nullptr;
   bool watched = false;
-  Dim3 cluster;                       // blocks of a cluster
-  uint32_t shared_bytes = 0;          // of a block: static and dynamic
-  uint32_t reserved_shared = 0;       // offset of the bytes that the system keeps for cooperative groups
-  Address workspace = 0;              // cooperative launches: the grid barrier's memory
-  std::atomic<bool> stopped{false};   // a fault: everybody ends
+  Dim3 cluster;                      // blocks of a cluster
+  uint32_t shared_bytes = 0;         // of a block: static and dynamic
+  uint32_t reserved_shared = 0;      // offset of the bytes that the system keeps for cooperative groups
+  Address workspace = 0;             // cooperative launches: the grid barrier's memory
+  std::atomic<bool> stopped{false};  // a fault: everybody ends
+  std::atomic<bool> prior_runs{false},
+      holds_at_trigger{false};        // as LaunchConfig has them, until they are over
   std::atomic<bool> cut{false};       // … for lack of time: a sampled launch
   std::atomic<uint64_t> executed{0};  // warp instructions of warps that have ended
   std::mutex fault_mutex;
@@ -42,6 +45,8 @@ struct GridContext {
   std::mutex print_mutex;
   std::chrono::steady_clock::time_point began{};
   std::atomic<uint32_t> looks{0};             // calls of Options::still_running
+  SiteBounds bounds;                          // watched: where accesses belong, as far as the code tells
+  LoopPlan loops;                             // of a sampled launch: where iterations are left out
   const CompiledVariant* compiled = nullptr;  // machine code of the kernel, if there is any
 
   const std::vector<Listener*>& listeners_of(ptx::Space space) const {
@@ -71,6 +76,7 @@ struct Worker {
   std::vector<SiteRange> sites;                // by MemoryForm::site
   uint64_t generation = 0;                     // of Memory when `sites` was cleared
   const Program* program = nullptr;            // that `sites` and `idle` belong to
+  uint64_t launch = 0;                         // that `sites` belongs to, where accesses have bounds
   std::vector<std::unique_ptr<Cluster>> idle;  // finished clusters, kept for their memory
 };
 

@@ -70,8 +70,8 @@ class Lowering {
     for (size_t i = 0; i < count; ++i) new (first + i) T{};
     return first;
   }
-  uint32_t next_site() { return (*site_counter_)++; }  // numbers memory instructions
-  void order_dependent_atomics();                      // this function must not run its blocks in parallel
+  uint32_t next_site();            // numbers memory instructions
+  void order_dependent_atomics();  // this function must not run its blocks in parallel
   // Address (or offset) of a variable, for symbols outside [ ].
   uint64_t symbol_value(const ptx::SymbolRef& symbol, ptx::Space* space) const;
   // `*slot` will name the decoded instruction where body[body_index] begins (its join, if it has one).

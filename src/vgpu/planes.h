@@ -21,6 +21,12 @@ Effects effects_of(const ptx::Instruction& inst);
 // it is written keeps a plane for itself: what it holds then is nobody else's value.
 std::vector<PlaneOffset> place_registers(const ptx::Function& function, uint32_t& plane_bytes);
 
+// The registers that an instruction reads and writes, its guard among them.
+struct Effects {
+  std::vector<uint32_t> reads, writes;
+};
+Effects effects_of(const ptx::Instruction& inst);
+
 uint32_t lane_bytes_of(ptx::Type type);  // of a register's plane: 2, 4, 8, 16; 0 for a predicate
 uint32_t plane_bytes_of(uint32_t lane_bytes);
 

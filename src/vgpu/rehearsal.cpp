@@ -20,8 +20,8 @@ constexpr size_t kMostTraced = 256;  // differing words of which the writers are
 
 // The order in which schedules are tried: each kind once, those first that chance brings about least.
 uint64_t nth_schedule(uint64_t i) {
-  constexpr uint64_t kKinds[] = {3, 4, 5, 7, 6, 1, 2};
-  return i / std::size(kKinds) * kScheduleKinds + kKinds[i % std::size(kKinds)];
+  constexpr uint64_t kKinds[] = {3, 4, 5, 7, 6, 1, 2, kScheduleKinds + 7};
+  return i / std::size(kKinds) * 2 * kScheduleKinds + kKinds[i % std::size(kKinds)];
 }
 
 // What all live memory holds.
@@ -136,8 +136,9 @@ class WriterLog final : public Listener {
 class Rehearsal {
  public:
   Rehearsal(Device& device, const Kernel& kernel, const LaunchConfig& config,
-            std::span<const std::byte> parameters)
+            std::span<const std::byte> parameters, const ScheduleWatch& watch)
       : device_(device),
+        watch_(watch),
         kernel_(kernel),
         config_(config),
         parameters_(parameters.begin(), parameters.end()),
@@ -159,7 +160,7 @@ class Rehearsal {
       const uint64_t schedule = nth_schedule(i);
       if (schedule == own_) continue;
       ++tried;
-      const std::optional<Contents> other = run(schedule, {});
+      const std::optional<Contents> other = run_watched(schedule);
       if (!other) return {};
       bool differs = false;
       mine->each_difference(*other, [&](const Allocation&, uint64_t, uint32_t, uint32_t) { differs = true; });
@@ -198,6 +199,16 @@ class Rehearsal {
     return after;
   }
 
+  std::optional<Contents> run_watched(uint64_t schedule) {
+    if (!watch_.begin || !device_.options().watch) return run(schedule, {});
+    const std::vector<Listener*> listeners = watch_.begin();
+    for (Listener* listener : listeners) device_.listen(listener);
+    std::optional<Contents> after = run(schedule, listeners);
+    for (Listener* listener : listeners) device_.ignore(listener);
+    watch_.end(schedule);
+    return after;
+  }
+
   std::vector<ScheduleDifference> explain(const Contents& mine, const Contents& other, uint64_t schedule) {
     std::set<Address> words;
     mine.each_difference(other, [&](const Allocation& a, uint64_t at, uint32_t, uint32_t) {
@@ -228,6 +239,7 @@ class Rehearsal {
   }
 
   Device& device_;
+  const ScheduleWatch& watch_;
   const Kernel& kernel_;
   const LaunchConfig& config_;
   const std::vector<std::byte> parameters_;
@@ -240,8 +252,9 @@ class Rehearsal {
 
 std::vector<ScheduleDifference> compare_schedules(Device& device, const Kernel& kernel,
                                                   const LaunchConfig& config,
-                                                  std::span<const std::byte> parameters, uint64_t count) {
-  return Rehearsal(device, kernel, config, parameters).compare(count);
+                                                  std::span<const std::byte> parameters, uint64_t count,
+                                                  const ScheduleWatch& watch) {
+  return Rehearsal(device, kernel, config, parameters, watch).compare(count);
 }
 
 }  // namespace assay::vgpu

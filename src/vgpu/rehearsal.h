@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +28,14 @@ struct ScheduleDifference {
 // device's heap, or adds floats by atomics: such sums depend on the order, and so does all that is computed from them.
 // No grid may be under way. Memory of more than kMostCompared bytes in all is not compared either.
 inline constexpr uint64_t kMostCompared = uint64_t{1} << 30;
+// Who listens to the runs under other schedules: begin() names them before each, end() comes after it.
+struct ScheduleWatch {
+  std::function<std::vector<Listener*>()> begin{};
+  std::function<void(uint64_t schedule)> end{};
+};
 std::vector<ScheduleDifference> compare_schedules(Device& device, const Kernel& kernel,
                                                   const LaunchConfig& config,
-                                                  std::span<const std::byte> parameters, uint64_t count);
+                                                  std::span<const std::byte> parameters, uint64_t count,
+                                                  const ScheduleWatch& watch = {});
 
 }  // namespace assay::vgpu

@@ -42,7 +42,7 @@ void recheck_cluster(Cluster& cluster);
 // cooperative groups (at GridContext::reserved_shared).
 inline constexpr uint32_t kSharedRedZone = 256, kReservedShared = 1024;
 uint32_t shared_limit(const GridContext& grid);
-enum class Turn : uint8_t { Ended, Polled, Stopped };
+enum class Turn : uint8_t { Ended, Polled, Held, Stopped };  // Held: at griddepcontrol.launch_dependents
 // Runs a cluster until it has ended, or has polled so often that others should run.
 Turn run_cluster(Cluster& cluster, Worker& worker);
 // Whether any of its threads got to another place, or through a barrier, since this was last asked.

@@ -15,6 +15,7 @@ namespace {
 using std::chrono::duration;
 
 constexpr unsigned kStepsInARow = 16;  // of one grid before the next has its turn
+constexpr uint64_t kMostTurns = 4;  // of the blocks of one of several grids before another may have its turn
 constexpr auto kStallPause = std::chrono::microseconds(200);
 
 double now() {
@@ -461,14 +462,64 @@ Streams::Operation* Streams::pick_ready_locked() {
 
 bool Streams::turn_locked(Lock& lock) {
   Operation* next = pick_ready_locked();
-  bool start = next && (options_.seed == 0 || running_.empty() || choose(2) == 0);
+  // A grid that could start beside another one mostly does: alone it would have ended before.
+  bool start = next && (options_.seed == 0 || running_.empty() || choose(4) != 0);
   if (start) {
     ready_.erase({next->priority, next->id});
     start_locked(lock, *next);
     return true;
   }
   if (running_.empty()) return false;
-  return step_locked(lock, options_.seed == 0 ? 0 : choose(running_.size()));
+  size_t position = options_.seed == 0 ? 0 : choose(running_.size());
+  for (size_t tried = 0; pending_.at(running_[position])->held && tried < running_.size(); ++tried)
+    position = (position + 1) % running_.size();
+  return step_locked(lock, position);
+}
+
+// ---- Grids that start early (griddepcontrol) ----
+//
+// A GPU may start a grid with programmatic stream serialization once every block of the grid before it has executed
+// griddepcontrol.launch_dependents or ended. Under a seed the device does its worst: blocks stop at that instruction,
+// the dependent runs until it ends or waits (griddepcontrol.wait), and only then do they go on.
+
+Streams::Operation* Streams::early_dependent_locked(const Operation& operation) {
+  const auto* grid = std::get_if<GridWork>(&operation.work);
+  if (options_.seed == 0 || !grid || grid->config.cooperative || grid->config.sampled || operation.started)
+    return nullptr;
+  for (const OperationId id : operation.dependents) {
+    const auto found = pending_.find(id);
+    if (found == pending_.end()) continue;
+    Operation& next = *found->second;
+    const auto* work = std::get_if<GridWork>(&next.work);
+    if (work && next.overlaps == operation.id && next.blockers == 1 && !next.started &&
+        !work->config.cooperative)
+      return &next;
+  }
+  return nullptr;
+}
+
+void Streams::let_dependent_ahead_locked(Lock& lock, Operation& operation) {
+  if (operation.started && operation.blockers != 0) {  // it waits for the grid that it overtook
+    operation.held = true;
+    release_prior_locked(operation);
+    return;
+  }
+  Operation* next = early_dependent_locked(operation);
+  if (!next) {
+    operation.run->release();
+    return;
+  }
+  operation.held = next->started = true;
+  std::get<GridWork>(next->work).config.prior_runs = true;
+  start_locked(lock, *next);
+}
+
+// `dependent` waits, or has ended: the grid that it overtook goes on.
+void Streams::release_prior_locked(const Operation& dependent) {
+  const auto found = pending_.find(dependent.overlaps);
+  if (found == pending_.end() || !found->second->held) return;
+  found->second->held = false;
+  found->second->run->release();
 }
 
 void Streams::start_locked(Lock& lock, Operation& operation) {
@@ -508,6 +559,7 @@ void Streams::start_locked(Lock& lock, Operation& operation) {
                    ended = false;
                    const bool alone = running_.empty();
                    if (options_.grid_starts) options_.grid_starts(work.config);
+                   work.config.holds_at_trigger = early_dependent_locked(operation) != nullptr;
                    beside([&] {
                      if (alone && options_.grid_alone) options_.grid_alone(work);
                      operation.run = device_.start(work.kernel, work.config, std::move(work.parameters),
@@ -529,10 +581,13 @@ bool Streams::step_locked(Lock& lock, size_t position) {
   OperationId id = running_[position];
   Operation& operation = *pending_.at(id);
   GridRun::State state;
+  // Under a seed, grids that run beside each other change places after a few blocks, so that they meet half done.
+  const bool beside = options_.seed != 0 && running_.size() > 1 && !operation.started;
+  const uint64_t turns = beside ? 1 + choose(kMostTurns) : 0;
   lock.unlock();
   {
     std::lock_guard hold(engine_);
-    state = operation.run->step();
+    state = operation.run->step(turns);
     if (state == GridRun::State::Ended && options_.grid_ended) options_.grid_ended(*operation.run);
   }
   lock.lock();
@@ -545,10 +600,17 @@ bool Streams::step_locked(Lock& lock, size_t position) {
     }
     OperationInfo info{operation.id, operation.stream, OperationInfo::Kind::Grid, operation.after};
     for (Listener* listener : listeners_) listener->on_operation_end(info);
-    complete_locked(id);
+    release_prior_locked(operation);
+    operation.finished = true;
+    if (operation.blockers == 0) complete_locked(id);
+    return true;
+  }
+  if (state == GridRun::State::Held) {
+    let_dependent_ahead_locked(lock, operation);
     return true;
   }
   operation.stalled = state == GridRun::State::Stalled;
+  if (operation.stalled) release_prior_locked(operation);
   if (operation.stalled || ++steps_in_a_row_ >= kStepsInARow) {
     steps_in_a_row_ = 0;
     if (options_.seed == 0) rotate_locked();
@@ -582,7 +644,13 @@ void Streams::complete_locked(OperationId id) {
   auto node = pending_.extract(id);
   for (OperationId dependent : node.mapped()->dependents) {
     Operation& next = *pending_.at(dependent);
-    if (--next.blockers == 0) ready_.insert({next.priority, next.id});
+    if (--next.blockers != 0) continue;
+    if (!next.started)
+      ready_.insert({next.priority, next.id});
+    else if (next.finished)
+      complete_locked(dependent);
+    else
+      next.held = false, next.run->prior_ended();
   }
   bool wanted = std::find(targets_.begin(), targets_.end(), id) != targets_.end();
   if (wanted || throttled_) done_.notify_all();

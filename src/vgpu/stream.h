@@ -208,6 +208,9 @@ class Streams {
     uint32_t blockers = 0;                // predecessors that are pending
     std::unique_ptr<GridRun> run;
     bool stalled = false;
+    bool held = false;      // while a dependent runs ahead, or until the grid before has ended
+    bool started = false;   // early: before all that it comes after was done …
+    bool finished = false;  // … and it has ended as well; it counts as done when they are
   };
   // How an operation is ordered; kept while somebody watches.
   struct Ordered {
@@ -240,6 +243,10 @@ class Streams {
   Operation* pick_ready_locked();
   void start_locked(Lock& lock, Operation& operation);
   bool step_locked(Lock& lock, size_t position);
+  // The grid that may start while `operation`, which has a grid, still runs; null: none, or not under this schedule.
+  Operation* early_dependent_locked(const Operation& operation);
+  void let_dependent_ahead_locked(Lock& lock, Operation& operation);
+  void release_prior_locked(const Operation& dependent);
   void rotate_locked() { std::rotate(running_.begin(), running_.begin() + 1, running_.end()); }
   bool all_stalled_locked() const;
   void complete_locked(OperationId id);

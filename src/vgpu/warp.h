@@ -18,6 +18,7 @@
 
 #include "vgpu/code.h"
 #include "vgpu/memory.h"
+#include "vgpu/skip.h"
 #include "vgpu/watch.h"
 
 namespace assay::vgpu {
@@ -98,7 +99,7 @@ struct Warp {
   uint64_t drift = 0;       // state of the random numbers by which its lanes part (drift.cpp); 0: they do not
   uint32_t polls = 0;       // polling operations since it last yielded
   bool excused = false;     // the running fragment's
-  bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving)
+  bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving, loops cut short)
   uint64_t executed = 0;    // warp instructions
   uint64_t turn_began = 0;  // `executed` at the start of its turn
   std::vector<Fragment> others;                // fragments that are not running
@@ -108,6 +109,7 @@ struct Warp {
   uint8_t* local_initialised = nullptr;  // watched only: one byte a byte
   std::shared_ptr<void> local_pages, local_initialised_pages;
   std::shared_ptr<AsyncCopies> copies;  // asynchronous copies in flight (async.cpp)
+  std::vector<LoopVisit> visits;        // sampled launches: by loop (skip.h)
   // The barrier at which compiled code was left with all lanes, if nothing has run since.
   const Inst* left_at = nullptr;
 
@@ -149,6 +151,8 @@ struct Block {
   GridContext* grid = nullptr;
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                                  // in its cluster
+  bool triggered = false;                             // a thread said griddepcontrol.launch_dependents
+  bool awaits_prior = false;                          // one waits for the grid before (griddepcontrol.wait)
   mutable void* listener_state[kMostListeners] = {};  // by Listener::slot(); see BlockStates
   std::vector<std::byte> shared_storage;
   std::vector<uint8_t> shared_initialised_storage;

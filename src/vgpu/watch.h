@@ -85,6 +85,7 @@ enum class Violation : uint8_t {
   InvalidShuffle,  // reads a lane that takes no part …
   AbsentLane,      // … though its mask names it
   Deadlock,
+  Endless,  // a loop that cannot end: its count wraps, or does not grow
 };
 
 struct ViolationInfo {
@@ -137,6 +138,9 @@ class Listener {
   // False: accesses to this space do not matter to it, and it is not called for each of millions.
   virtual bool wants_accesses(ptx::Space) const { return true; }
   virtual void on_violation(const Warp&, const Inst&, const ViolationInfo&) {}
+  // A sampled launch: a warp begins an iteration of a loop of its kernel, and so many are about to be left out; 0: none
+  // yet. False: it may leave out none.
+  virtual bool may_skip(const Warp&, uint32_t /*loop*/, uint64_t /*iterations*/) { return true; }
   // A block barrier's phase ends; block.barriers[barrier].arrived still says for whom.
   virtual void on_block_barrier(const Block&, uint32_t /*barrier*/) {}
   virtual void on_warp_sync(const Warp&, const Inst&, uint32_t /*lanes*/, bool /*orders_memory*/) {}

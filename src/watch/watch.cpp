@@ -23,26 +23,14 @@ namespace assay::watch {
 using monitor::Drop;
 using monitor::Image;
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr int64_t kAlignment = 256;            // of images in a staging area: as fresh allocations have it
 constexpr int64_t kSmallestArea = 64 << 10;    // bytes
 constexpr int64_t kStagingBytes = 64 << 20;    // of small areas together: larger ones are fewer
 constexpr uint64_t kHeaderRoom = 64 << 10;     // of a slot, before the images
 constexpr int kBusyPoll = 1, kIdlePoll = 200;  // ms between two looks at the device and at assayd
-constexpr uint64_t kGraphTicket = kStagingAreas + 1;
-constexpr std::size_t kProbes = 4;  // of the table of shapes
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-uint64_t ns_since(Clock::time_point start) {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-}
+constexpr std::size_t kProbes = 4;             // of the table of shapes
 
 std::string absolute(const std::string& path) {
   std::error_code error;
@@ -106,8 +94,8 @@ Watch::~Watch() {
     if (area.ready) runtime_.cudaEventDestroy(area.ready);
     if (area.device) runtime_.cudaFree(area.device);
   }
-  if (graph_.ready) runtime_.cudaEventDestroy(graph_.ready);
-  if (graph_.device) runtime_.cudaFree(graph_.device);
+  for (const auto& graph : graphs_) graph->is_closed = true;
+  free_closed_graphs();
   if (wake_ >= 0) close(wake_);
 }
 
@@ -178,27 +166,18 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
   };
   int capturing = 0;
   const bool is_captured = runtime_.cudaStreamIsCapturing(stream, &capturing) != 0 || capturing != 0;
-  const bool into_graph = is_captured && is_capturing_;
-  if (is_capturing_ && !is_captured) return 0;
-  ring_->counters().samples.fetch_add(into_graph ? 0 : 1, std::memory_order_relaxed);
-  if (is_captured && !into_graph) return dropped(Drop::Capturing, false);
+  if (is_capturing_) return is_captured ? take_for_graph(args, stream, shape) : 0;
+  ring_->counters().samples.fetch_add(1, std::memory_order_relaxed);
+  if (is_captured) return dropped(Drop::Capturing, false);
   if (is_refused_.load(std::memory_order_relaxed)) return dropped(Drop::Refused, true);
   int device = 0;
   if (runtime_.cudaGetDevice(&device) != 0 || device != device_) return dropped(Drop::OtherDevice, true);
   auto call = call_.read(args);
   if (!call) return dropped(Drop::Shape, true);
-  const bool is_shadow = mode() == ASSAY_SHADOW && !into_graph;
+  const bool is_shadow = mode() == ASSAY_SHADOW;
   const int64_t bytes = staged_bytes(*call, is_shadow);
   if (bytes > settings_.max_bytes) return dropped(Drop::TooLarge, true);
-  Area* area = nullptr;
-  if (into_graph) {
-    State free = State::Free;
-    if (graph_.capacity < bytes) return dropped(Drop::Capturing, false);      // its size was not known before
-    if (!graph_.state.compare_exchange_strong(free, State::Taken)) return 0;  // the first call is taken
-    area = &graph_;
-  } else {
-    area = area_for(bytes);
-  }
+  Area* area = area_for(bytes);
   if (!area) return dropped(Drop::StagingFull, false);
   remember(shape);
   area->call = std::move(*call);
@@ -208,7 +187,7 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
     area->state = State::Free;
     return dropped(Drop::DeviceError, true);
   }
-  return into_graph ? kGraphTicket : static_cast<uint64_t>(area - areas_.data()) + 1;
+  return static_cast<uint64_t>(area - areas_.data()) + 1;
 }
 
 // A free staging area that is large enough; where there is none, the thread is asked for one.
@@ -279,17 +258,26 @@ void Watch::stage(Area& area, Stream stream) {
   wake();
 }
 
+// Tickets up to kStagingAreas are areas of eager calls, the others those of the graph that is captured.
+Watch::Area* Watch::area_of(uint64_t ticket) {
+  if (ticket == 0) return nullptr;
+  if (ticket <= kStagingAreas) return &areas_[ticket - 1];
+  const std::size_t index = ticket - kStagingAreas - 1;
+  return capturing_ && index < capturing_->areas.size() ? capturing_->areas[index].get() : nullptr;
+}
+
 void Watch::after(uint64_t ticket, Stream stream) {
-  if (ticket == 0 || ticket > kGraphTicket) return;
+  Area* area = area_of(ticket);
+  if (!area) return;
   const auto start = Clock::now();
-  Area& area = ticket == kGraphTicket ? graph_ : areas_[ticket - 1];
-  if (!copy_images(area, true, stream)) {
-    drop(Drop::DeviceError);
-    area.state = State::Free;
-  } else if (ticket == kGraphTicket) {
-    area.is_graph = true;
+  const bool into_graph = ticket > kStagingAreas;
+  if (!copy_images(*area, true, stream)) {
+    if (!into_graph) drop(Drop::DeviceError);  // else it is counted when the graph is launched
+    area->state = State::Free;
+  } else if (into_graph) {
+    area->is_graph = true;
   } else {
-    stage(area, stream);
+    stage(*area, stream);
   }
   ring_->counters().overhead_ns.fetch_add(ns_since(start), std::memory_order_relaxed);
 }
@@ -322,53 +310,6 @@ const char* Watch::argument(int index) const {
     default:
       return "pointer";
   }
-}
-
-// ---- graphs ----
-
-bool Watch::graph_begin() {
-  const int64_t bytes = wanted_bytes_.load();
-  if (bytes == 0 || is_capturing_) return false;  // no call has been seen
-  if (graph_.capacity < bytes) {
-    void* device = nullptr;
-    if (runtime_.cudaMalloc(&device, static_cast<std::size_t>(bytes)) != 0) {
-      runtime_.cudaGetLastError();
-      return false;
-    }
-    if (graph_.device) runtime_.cudaFree(graph_.device);
-    graph_.device = static_cast<std::byte*>(device);
-    graph_.capacity = bytes;
-  }
-  graph_.is_graph = false;
-  graph_.state = State::Free;
-  is_capturing_ = true;
-  return true;
-}
-
-void Watch::graph_end() {
-  is_capturing_ = false;
-}
-
-int Watch::graph_launch(void* plain, void* with_copies, Stream stream) {
-  monitor::Counters& counters = ring_->counters();
-  const uint64_t number = counters.calls.fetch_add(1, std::memory_order_relaxed) + 1;
-  const bool is_due = graph_.is_graph && graph_left_.fetch_sub(1, std::memory_order_relaxed) <= 1;
-  if (!is_due) return runtime_.cudaGraphLaunch(plain, stream);
-  Random random(random_.fetch_add(1, std::memory_order_relaxed));
-  graph_left_.store(monitor::gap(random.uniform(), settings_.every), std::memory_order_relaxed);
-  counters.samples.fetch_add(1, std::memory_order_relaxed);
-  if (graph_.state != State::Taken) {  // the sample before is still on its way
-    drop(Drop::StagingFull);
-    return runtime_.cudaGraphLaunch(plain, stream);
-  }
-  const auto start = Clock::now();
-  const int status = runtime_.cudaGraphLaunch(with_copies, stream);
-  if (status == 0) {
-    graph_.number = number;
-    stage(graph_, stream);
-  }
-  counters.overhead_ns.fetch_add(ns_since(start), std::memory_order_relaxed);
-  return status;
 }
 
 // ---- the thread's side ----
@@ -435,6 +376,11 @@ bool Watch::collect(bool is_last) {
       is_busy = true;
       return;
     }
+    if (status == 0 && area.is_graph && !is_last && ring_->is_full()) {
+      // One launch of a graph may give more samples than the ring has room for; they can wait where they are.
+      is_busy |= link_->is_connected();
+      return;
+    }
     if (status == 0)
       hand_over(area);
     else
@@ -442,7 +388,8 @@ bool Watch::collect(bool is_last) {
     area.state = area.is_graph ? State::Taken : State::Free;
   };
   for (Area& area : areas_) look_at(area);
-  look_at(graph_);
+  for (Area* area : staged_by_graphs()) look_at(*area);
+  free_closed_graphs();
   return is_busy;
 }
 
@@ -516,7 +463,7 @@ bool Watch::flush(int milliseconds) {
   do {
     wake();
     is_done = std::ranges::none_of(areas_, [](const Area& area) { return area.state == State::Staged; }) &&
-              graph_.state != State::Staged && ring_->is_empty();
+              staged_by_graphs().empty() && ring_->is_empty();
     if (!is_done) std::this_thread::sleep_for(std::chrono::milliseconds(kBusyPoll));
   } while (!is_done && Clock::now() < end);
   hurry_ = false;
@@ -524,98 +471,3 @@ bool Watch::flush(int milliseconds) {
 }
 
 }  // namespace assay::watch
-
-// ---- the C functions ----
-
-using assay::watch::Watch;
-
-namespace {
-
-thread_local std::string last_error;
-
-Watch* watch_of(assay_watch* watch) {
-  return reinterpret_cast<Watch*>(watch);
-}
-
-const Watch* watch_of(const assay_watch* watch) {
-  return reinterpret_cast<const Watch*>(watch);
-}
-
-}  // namespace
-
-int assay_open(const char* contract, const char* certificate, assay_watch** out) {
-  *out = nullptr;
-  try {
-    auto watch = Watch::open(contract ? contract : "", certificate ? certificate : "");
-    if (watch) {
-      *out = reinterpret_cast<assay_watch*>(watch->release());
-      return 0;
-    }
-    last_error = watch.error().text();
-  } catch (const std::exception& error) {
-    last_error = error.what();
-  }
-  return -1;
-}
-
-const char* assay_error(void) {
-  return last_error.c_str();
-}
-
-void assay_library(assay_watch* watch, const char* path) {
-  if (watch) watch_of(watch)->set_library(path ? path : "");
-}
-
-const char* assay_argument(const assay_watch* watch, int index) {
-  return watch ? watch_of(watch)->argument(index) : nullptr;
-}
-
-void assay_close(assay_watch* watch) {
-  delete watch_of(watch);
-}
-
-uint64_t assay_before(assay_watch* watch, void* const* args, void* stream) {
-  return watch ? watch_of(watch)->before(args, stream) : 0;
-}
-
-void assay_after(assay_watch* watch, uint64_t ticket, void* const*, void* stream) {
-  if (watch && ticket != 0) watch_of(watch)->after(ticket, stream);
-}
-
-int assay_mode(assay_watch* watch, enum assay_mode mode) {
-  if (!watch || mode < ASSAY_OBSERVE || mode > ASSAY_REFERENCE) return -1;
-  watch_of(watch)->set_mode(mode);
-  return 0;
-}
-
-enum assay_mode assay_mode_now(const assay_watch* watch) {
-  return watch ? watch_of(watch)->mode() : ASSAY_OBSERVE;
-}
-
-int assay_shadow(assay_watch* watch, uint64_t ticket, void** args, void* stream) {
-  return watch && watch_of(watch)->shadow(ticket, args, stream) ? 1 : 0;
-}
-
-void assay_on_alarm(assay_watch* watch, void (*call)(const char* json, void* context), void* context) {
-  if (watch) watch_of(watch)->on_alarm(call, context);
-}
-
-int assay_graph_begin(assay_watch* watch) {
-  return watch && watch_of(watch)->graph_begin() ? 0 : -1;
-}
-
-void assay_graph_end(assay_watch* watch) {
-  if (watch) watch_of(watch)->graph_end();
-}
-
-int assay_graph_launch(assay_watch* watch, void* plain, void* with_copies, void* stream) {
-  return watch ? watch_of(watch)->graph_launch(plain, with_copies, stream) : -1;
-}
-
-void assay_count(const assay_watch* watch, struct assay_counts* counts) {
-  *counts = watch ? watch_of(watch)->count() : assay_counts{};
-}
-
-int assay_flush(assay_watch* watch, int milliseconds) {
-  return !watch || watch_of(watch)->flush(milliseconds) ? 0 : -1;
-}

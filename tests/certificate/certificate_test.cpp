@@ -24,6 +24,7 @@ Certificate example() {
   made.coverage = {{{"n", 1, 4096, 1, 4096}}, 90, 144, {"edges"}, {"zeros"}, {}};
   made.proofs = {{"scale", "bounds", "proved"}};
   made.training = {{"zipf", "adamw", 0.0012, 0.0015}};
+  made.profile = {{1, 2, 3}, {0.31, 0.04, 0.002}, 120'000};
   made.seed = 7;
   made.created = "2026-11-16T14:10:00Z";
   return made;
@@ -81,6 +82,27 @@ TEST(Certificate, IsReadAsItWasWritten) {
   const auto read = read_certificate(written(), test_key());
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(*read, example());
+}
+
+// Certificates of before are good: without log entries, and without an error profile.
+TEST(Certificate, TheFirstFormIsRead) {
+  std::string statement = to_statement(example());
+  const std::size_t profile = statement.find(",\"profile\""), end = statement.find(",\"warnings\"");
+  ASSERT_LT(profile, end);
+  statement.erase(profile, end - profile);
+  const Bundle bundle = make_bundle(std::string(kStatementType), statement, test_key());
+  EXPECT_NE(encode(bundle).find("\"tlogEntries\":[]"), std::string::npos);
+  const auto read = read_certificate(encode(bundle, BundleForm::First), test_key());
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->profile, ErrorProfile{});
+  EXPECT_EQ(read->coverage, example().coverage);
+}
+
+TEST(Certificate, TheLargerErrorsOfTwoChecksAreKept) {
+  const ErrorProfile a{{1, 2}, {0.3, 0.01}, 5000}, b{{1, 2}, {0.2, 0.02}, 7000};
+  EXPECT_EQ(common(a, b), (ErrorProfile{{1, 2}, {0.3, 0.02}, 12000}));
+  EXPECT_EQ(common(ErrorProfile{}, b), b);
+  EXPECT_EQ(common(a, ErrorProfile{}), a);
 }
 
 // Every bit of what is not signed; of the payload, one bit of each byte.

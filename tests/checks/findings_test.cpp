@@ -156,7 +156,7 @@ constexpr const char* kHoisted = R"(
   st.shared.u32 [%r5], %r12;
 DONE:)";
 
-const Case kCases[] = {
+const Case kSmallKernels[] = {
     {"SharedExchangeWithoutBarrier", kExchange, {1}, {64}, 0, "data-race,uninitialized"},
     {"SharedExchangeWithBarrier", kExchange, {2}, {64}, 1, ""},
     {"WarpExchangeWithoutSync", kExchangeInWarp, {1}, {32}, 0, "data-race"},
@@ -272,7 +272,7 @@ const Case kCases[] = {
      ""},
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Checks, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Kernels, Checks, ::testing::ValuesIn(kSmallKernels),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(MakeChecks, WhatIsOffSaysNothing) {

@@ -186,8 +186,9 @@ def missing_needs(sections):
 def environment(assay, cache, folder):
     own = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "XDG_", "LC_"))}
     path = [str(assay.parent), nvcc_folder(), own.get("PATH")]
+    # What is expected is the same with and without a GPU.
     own.update(PATH=":".join(filter(None, path)), HOME=str(folder), TMPDIR=str(folder.parent), LC_ALL="C.UTF-8",
-               XDG_CACHE_HOME=str(cache), NO_COLOR="1")
+               XDG_CACHE_HOME=str(cache), NO_COLOR="1", ASSAY_DEVICE="virtual")
     return own
 
 

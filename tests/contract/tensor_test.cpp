@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -141,6 +143,27 @@ TEST(Npy, BrokenFilesAreErrors) {
   ASSERT_FALSE(tensor);
   EXPECT_NE(tensor.error().message.find("Fortran"), std::string::npos);
   EXPECT_FALSE(read_npy(scratch("missing.npy"), DType::f32));
+}
+
+// The fast paths agree with the format's own conversions.
+TEST(Tf32, IsStoredAndReadAsItsFormatSays) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const auto bits = static_cast<uint32_t>(random());
+    const float value = std::bit_cast<float>(bits);
+    if (std::isnan(value)) continue;
+    const double exact = static_cast<double>(value) * (1 + static_cast<double>(random() % 1000) * 1e-12);
+    std::byte cell[4];
+    store(DType::tf32, cell, exact);
+    uint32_t stored = 0;
+    std::memcpy(&stored, cell, 4);
+    ASSERT_EQ(stored, numerics::from_double(numerics::Format::TF32, exact)) << exact;
+    std::memcpy(cell, &bits, 4);
+    ASSERT_EQ(load(DType::tf32, cell), numerics::to_double(numerics::Format::TF32, bits & 0xffffe000u))
+        << bits;
+  }
+  EXPECT_EQ(rounded(DType::tf32, 1 + 0x1p-11), 1);
+  EXPECT_EQ(rounded(DType::tf32, 1 + 0x1.8p-11), 1 + 0x1p-10);
 }
 
 }  // namespace

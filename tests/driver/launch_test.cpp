@@ -7,8 +7,6 @@ namespace {
 using cudart::FunctionEntry;
 using cudart::StreamHandle;
 
-auto* const kNone = static_cast<void*>(nullptr);
-
 TEST(Launches, TakeParametersAsPointers) {
   EXPECT_EQ(
       in_context([](Api& api) {

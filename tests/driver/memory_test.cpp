@@ -10,8 +10,6 @@ namespace {
 
 using cudart::StreamHandle;
 
-auto* const kNone = static_cast<void*>(nullptr);
-
 TEST(Memory, AllocatesOfAllKinds) {
   EXPECT_EQ(in_context([](Api& api) {
               void *device = nullptr, *managed = nullptr, *host = nullptr, *seen = nullptr,

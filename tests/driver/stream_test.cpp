@@ -10,8 +10,6 @@ using cudart::GraphHandle;
 using cudart::GraphNode;
 using cudart::StreamHandle;
 
-auto* const kNone = static_cast<void*>(nullptr);
-
 TEST(Streams, OrderWorkThroughEvents) {
   EXPECT_EQ(
       in_context([](Api& api) {

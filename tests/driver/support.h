@@ -16,6 +16,8 @@
 
 namespace assay::driver::test {
 
+inline void* const kNone = nullptr;
+
 using cudart::Status;
 using cudart::test::kAdd;
 using cudart::test::kBinary;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "base/random.h"
 #include "finding/print.h"
 #include "judge/relations.h"
 #include "operators.h"
@@ -312,9 +313,64 @@ formula = "y[i] = if random(0.75, seed) then x[i] / 0.75 else 0"
   EXPECT_TRUE(compare(*contract, *reference, bindings, other[0], call(3), call(4)).empty());
   const std::vector<Finding> same = compare(*contract, *reference, bindings, other[0], call(3), call(3));
   ASSERT_EQ(same.size(), 1u);
-  EXPECT_NE(message(same[0]).find("400 of 400 draws are the same with seed = 4, where 250 are expected"),
+  EXPECT_NE(message(same[0]).find(
+                "400 of 400 draws are the same with seed = 3 and with seed = 4, where 250 are expected"),
             std::string::npos)
       << message(same[0]);
+}
+
+// Seeds that a kernel adds to the index give the same draws a place further on.
+TEST(Choices, SeedsThatShiftTheDraws) {
+  const auto contract = contract::parse(R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["m", "N", "seed"]
+[dims]
+N = { max = 10000 }
+[tensors.m]
+dtype = "bool"
+shape = ["N"]
+role = "out"
+[scalars.seed]
+dtype = "u64"
+range = [0, 1e12]
+[reference]
+formula = "m[i] = random(0.5, seed)"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  ASSERT_TRUE(reference) << reference.error().text();
+  const auto draws = [&](const auto& bit) {
+    Tensor m = Tensor::zeros(DType::boolean, {1000});
+    for (int64_t i = 0; i < 1000; ++i) m.store_int(i, bit(static_cast<uint64_t>(i)));
+    Outputs outputs;
+    outputs["m"] = std::make_shared<const Tensor>(std::move(m));
+    return outputs;
+  };
+  Bindings bindings;
+  bindings.shape = {{"N", 1000}};
+  bindings.scalars["seed"] = contract::Scalar::of_int(DType::u64, 40);
+  const std::vector<Companion> others = companions(*contract, *reference, bindings);
+  ASSERT_GT(others.size(), 8u);  // neighbours, and seeds that differ in one bit
+  const auto found = [&](const Companion& other, auto&& bit) {
+    const auto seed = static_cast<uint64_t>(other.bindings.scalars.at("seed").as_int());
+    return compare(*contract, *reference, bindings, other, draws([&](uint64_t i) { return bit(i, 40); }),
+                   draws([&](uint64_t i) { return bit(i, seed); }));
+  };
+  const auto hash = [](uint64_t x) { return mix(x, 12345) >> 63; };
+  int of_cut = 0;
+  for (const Companion& other : others) {
+    EXPECT_TRUE(found(other, [&](uint64_t i, uint64_t seed) { return hash(mix(seed, i)); }).empty())
+        << other.text;
+    const auto shifted = found(other, [&](uint64_t i, uint64_t seed) { return hash(i + seed); });
+    const int64_t apart = std::abs(other.bindings.scalars.at("seed").as_int() - 40);
+    EXPECT_EQ(!shifted.empty(), apart < 900) << other.text;
+    if (!shifted.empty()) {
+      EXPECT_EQ(shifted[0].kind, Kind::WrongDistribution);
+    }
+    of_cut += !found(other, [&](uint64_t i, uint64_t seed) { return hash(mix(seed & 0xffffff, i)); }).empty();
+  }
+  EXPECT_GE(of_cut, 5);  // those whose difference lies in the bits that were cut off
 }
 
 TEST(Choices, WhereNoneCanBeMade) {

@@ -53,5 +53,16 @@ Operator ropes();
 Operator quantisations();
 Operator prefix_sums();
 Operator convolutions();
+Operator complex_products();
+Operator complex_quotients();
+Operator tf32_products();
+Operator tf32_roundings();
+Operator four_bit_products();
+Operator six_bit_products();
+Operator four_bit_integer_products();
+Operator group_norms();
+Operator running_products();
+Operator stochastic_roundings();
+Operator dropouts();
 
 }  // namespace assay::judge::testing

@@ -35,6 +35,17 @@ const std::vector<Operator>& operators() {
       log_sum_exps(),
       silus("f32", "x[i] / (1 + exp(-x[i]))"),
       silus("bf16", "x[i] * exp(x[i]) / (1 + exp(x[i]))"),
+      complex_products(),
+      complex_quotients(),
+      tf32_products(),
+      tf32_roundings(),
+      four_bit_products(),
+      six_bit_products(),
+      four_bit_integer_products(),
+      group_norms(),
+      running_products(),
+      stochastic_roundings(),
+      dropouts(),
   };
   return table;
 }

@@ -12,13 +12,13 @@
 namespace assay::judge::testing {
 namespace {
 
-struct Setting {
+struct Related {
   Contract contract;
   reference::Reference reference;
   Bindings bindings;
 };
 
-Setting setting_from(const std::string& text, int64_t size = 33) {
+Related setting_from(const std::string& text, int64_t size = 33) {
   auto contract = contract::parse(text);
   EXPECT_TRUE(contract) << contract.error().text();
   auto reference = reference::Reference::make(*contract);
@@ -35,12 +35,12 @@ const Operator& operator_named(const std::string& name) {
                        [&](const Operator& one) { return one.name == name; });
 }
 
-Setting setting_of(const std::string& name, const std::string& more = "") {
+Related setting_of(const std::string& name, const std::string& more = "") {
   return setting_from(operator_named(name).contract + more);
 }
 
 // Findings of all relations, where a call gives what `run` gives.
-std::vector<Finding> related(const Setting& setting, const Implementation& run, bool tensor_cores = false) {
+std::vector<Finding> related(const Related& setting, const Implementation& run, bool tensor_cores = false) {
   std::vector<Finding> findings;
   const Outputs first = run({setting.contract, setting.bindings});
   for (const Companion& companion : companions(setting.contract, setting.reference, setting.bindings)) {
@@ -64,7 +64,7 @@ std::string relation_of(const Finding& finding) {
   return numeric.difference ? numeric.difference->relation : "judged";
 }
 
-Texts texts(const Setting& setting) {
+Texts texts(const Related& setting) {
   Texts found;
   for (const Companion& companion : companions(setting.contract, setting.reference, setting.bindings))
     found.insert(companion.text);
@@ -142,7 +142,7 @@ Implementation elements_of_x(std::function<float(float, int64_t)> f) {
 
 // One element of many is another formula's: it is not among those that a relation was tried on.
 TEST(Relations, AreConfirmedWhereTheyBreak) {
-  const Setting setting = setting_from(
+  const Related setting = setting_from(
       vector_contract("y[i] = if i == 1234 then 1 else 3 * x[i]") + "[require]\nbatch_invariant = [\"N\"]\n",
       20000);
   EXPECT_TRUE(texts(setting).count("the slices along N in another order"));
@@ -153,7 +153,7 @@ TEST(Relations, AreConfirmedWhereTheyBreak) {
 
 TEST(Relations, SoundImplementationsKeepThem) {
   for (const Operator& op : operators()) {
-    const Setting setting = setting_of(op.name);
+    const Related setting = setting_of(op.name);
     for (const Variant& variant : op.variants) {
       if (!variant.kinds.empty()) continue;
       for (const Finding& finding : related(setting, variant.run, variant.tensor_cores))
@@ -214,7 +214,7 @@ TEST(Relations, RelatedCallsAreJudged) {
 TEST(Relations, OfResultsRoundedToZeroNothingFollows) {
   std::string text = vector_contract("y[i] = x[i]");
   text.replace(text.find("f32", text.find("tensors.y")), 3, "e2m1");
-  Setting setting = setting_from(text);
+  Related setting = setting_from(text);
   Tensor values = Tensor::zeros(DType::f32, {33});
   for (int64_t i = 0; i < values.count(); ++i) values.store(i, 0.01 * static_cast<double>(i));
   setting.bindings.inputs["x"] = std::make_shared<const Tensor>(std::move(values));
@@ -224,7 +224,7 @@ TEST(Relations, OfResultsRoundedToZeroNothingFollows) {
 }
 
 TEST(Relations, SignsTreatedDifferentlyAreSeen) {
-  const Setting setting = setting_from(vector_contract("y[i] = x[i] / 3"));
+  const Related setting = setting_from(vector_contract("y[i] = x[i] / 3"));
   // Multiplied by the reciprocal, and half an ulp up where positive: within a rounding either way.
   const auto findings = related(setting, elements_of_x([](float x, int64_t) {
                                   const float y = x * (1.0f / 3);
@@ -237,7 +237,7 @@ TEST(Relations, SignsTreatedDifferentlyAreSeen) {
 
 // Small enough to pass for rounding in most elements.
 TEST(Relations, HiddenConstantsAndLeaksBreakThem) {
-  const Setting setting = setting_of("row sum f32");
+  const Related setting = setting_of("row sum f32");
   const auto rows = [&](const Call& call, const std::function<float(const float*, int64_t, int64_t)>& sum) {
     const std::vector<float> x = call.in("x");
     Tensor y = call.out("y");

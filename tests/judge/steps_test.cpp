@@ -380,6 +380,28 @@ TEST(Explained, ANarrowSumStaysOneWhereSomethingNarrowWasSeen) {
   EXPECT_EQ(explained_by(overflowing, narrow_sum()).kind, Kind::LowPrecisionAccumulation);
 }
 
+TEST(Explained, TheRoundingOfAResultToItsOwnTypeIsNotASumInIt) {
+  Profile stored = small_roundings(0x1p-24);
+  stored.lines.push_back({.where = {"k.cu", 9}, .introduced_max = 0x1p-9, .rounds_result = true});
+  EXPECT_EQ(explained_by(stored, narrow_sum()).kind, Kind::WrongResult);
+  stored.lines.back().rounds_result = false;
+  EXPECT_EQ(explained_by(stored, narrow_sum()).kind, Kind::LowPrecisionAccumulation);
+}
+
+// What the program gives without any rounding is as far from the formula as its result is.
+TEST(Explained, AnotherFormulaIsNotALossOfPrecision) {
+  Finding finding = narrow_sum();
+  finding.kind = Kind::PrecisionLoss;
+  EXPECT_EQ(explained_by(small_roundings(0x1p-24), finding).kind, Kind::WrongResult);
+  EXPECT_EQ(explained_by(small_roundings(0x1p-11), finding).kind, Kind::PrecisionLoss);
+  Profile lost_track = small_roundings(0x1p-24);
+  lost_track.retaken = {{.where = {"k.cu", 8}, .operation = "shfl", .count = 1}};
+  EXPECT_EQ(explained_by(lost_track, finding).kind, Kind::PrecisionLoss);
+  Profile large = small_roundings(0x1p-24);
+  large.outputs[0].relative = 0.3;
+  EXPECT_EQ(explained_by(large, finding).kind, Kind::PrecisionLoss);
+}
+
 TEST(Explained, BesideF64AnF32SumIsNarrow) {
   contract::Contract contract = sums();
   contract.reference.accumulate = contract::DType::f64;

@@ -66,6 +66,25 @@ TEST(Detector, EvidenceOfOneSample) {
   EXPECT_NEAR(detector.log10_evidence(), std::log10(sum / Detector::kRatios.size()), 1e-12);
 }
 
+// By hand: after one sample, half of the weight is on a change at this sample, and half on later ones.
+TEST(Detector, EValueOfOneSample) {
+  Detector detector(1e9);
+  EXPECT_EQ(detector.log10_e_value(), 0);
+  detector.add(2, kMean);
+  double sum = 0;
+  for (const double ratio : Detector::kRatios) sum += ratio * ratio * std::exp(-kMean * (ratio - 1));
+  EXPECT_NEAR(detector.log10_e_value(), std::log10(0.5 * sum / Detector::kRatios.size() + 0.5), 1e-12);
+}
+
+// A long time of right calls costs the e-value little: it finds a change after it.
+TEST(Detector, AChangeAfterALongTimeIsSeenByTheEValue) {
+  Detector detector(1e9);
+  for (int i = 0; i < 100'000; ++i) detector.add(0, kMean);
+  EXPECT_LT(detector.log10_e_value(), 0);
+  for (int i = 0; i < 12; ++i) detector.add(3, kMean);
+  EXPECT_GT(detector.log10_e_value(), 9);
+}
+
 TEST(Detector, AnAlarmStaysUntilItIsReset) {
   Detector detector(1e9);
   EXPECT_TRUE(detector.add(kElements, kMean));

@@ -9,8 +9,6 @@
 namespace assay::numerics {
 namespace {
 
-constexpr Rounding kModes[] = {Rounding::NearestEven, Rounding::TowardZero, Rounding::Down, Rounding::Up};
-
 std::vector<uint64_t> patterns64() {
   std::vector<uint64_t> all;
   for (uint64_t e = 1015; e < 1095; ++e) {  // around all integer limits

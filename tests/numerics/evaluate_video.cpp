@@ -6,7 +6,7 @@
 namespace assay::numerics {
 namespace {
 
-uint32_t w(uint64_t x) {
+uint32_t bits32(uint64_t x) {
   return static_cast<uint32_t>(x);
 }
 
@@ -68,7 +68,7 @@ Evaluate simd(const FormName& form, const std::string& op, int width) {
       if (found == kCompares.end()) continue;
       const Compare compare = found->second;
       return [=](auto a, auto b, auto c) {
-        return uint64_t{simd_video(mode, w(a), w(b), w(c), [=](int64_t x, int64_t y) {
+        return uint64_t{simd_video(mode, bits32(a), bits32(b), bits32(c), [=](int64_t x, int64_t y) {
           return int64_t{video_compare(compare, x, y)};
         })};
       };
@@ -82,7 +82,7 @@ Evaluate simd(const FormName& form, const std::string& op, int width) {
   if (form.has("b30")) mode.mask = 9;
   const VideoOp operation = kOps.at(op);
   return [=](auto a, auto b, auto c) {
-    return uint64_t{simd_video(mode, w(a), w(b), w(c),
+    return uint64_t{simd_video(mode, bits32(a), bits32(b), bits32(c),
                                [=](int64_t x, int64_t y) { return video_operate(operation, x, y); })};
   };
 }
@@ -100,7 +100,7 @@ Evaluate multiply_add(const FormName& form) {
   const Part pa = parts ? Part::H1 : Part::Word;
   const Part pb = parts ? Part::B2 : Part::Word;
   return [=](auto a, auto b, auto c) {
-    return uint64_t{video_mad(mode, w(a), pa, a_signed, w(b), pb, b_signed, w(c))};
+    return uint64_t{video_mad(mode, bits32(a), pa, a_signed, bits32(b), pb, b_signed, bits32(c))};
   };
 }
 
@@ -120,7 +120,8 @@ Evaluate evaluate_video(const FormName& form) {
     const bool b_signed = form.words[1] == "s32";
     const Compare compare = kCompares.at(form.words[2]);
     return [=](auto a, auto b, auto c) {
-      return uint64_t{video_set(compare, w(a), t.a, a_signed, w(b), t.b, b_signed, t.tail, w(c))};
+      return uint64_t{
+          video_set(compare, bits32(a), t.a, a_signed, bits32(b), t.b, b_signed, t.tail, bits32(c))};
     };
   }
   const bool d = form.words[0] == "s32";
@@ -132,12 +133,12 @@ Evaluate evaluate_video(const FormName& form) {
     const bool left = op == "vshl";
     const bool wrap = form.has("wrap");
     return [=](auto a, auto b, auto c) {
-      return uint64_t{video_shift(left, wrap, w(a), t.a, a_signed, w(b), t.b, t.tail, w(c))};
+      return uint64_t{video_shift(left, wrap, bits32(a), t.a, a_signed, bits32(b), t.b, t.tail, bits32(c))};
     };
   }
   const VideoOp operation = kOps.at(op);
   return [=](auto a, auto b, auto c) {
-    return uint64_t{video(operation, w(a), t.a, a_signed, w(b), t.b, b_signed, t.tail, w(c))};
+    return uint64_t{video(operation, bits32(a), t.a, a_signed, bits32(b), t.b, b_signed, t.tail, bits32(c))};
   };
 }
 

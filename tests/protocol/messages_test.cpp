@@ -89,8 +89,9 @@ void expect_refused_when_damaged(const std::string& line, Decode decode,
 TEST(Messages, AWrongTypeOrAMissingFieldIsRefused) {
   expect_refused_when_damaged(encode(full_setup()), decode_worker_setup);
   expect_refused_when_damaged(encode(Ready{.problem = "p"}), decode_ready);
-  expect_refused_when_damaged(encode(full_request()), decode_request, {"sample"});
-  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure", "python", "sample"});
+  expect_refused_when_damaged(encode(full_request()), decode_request, {"sample", "load"});
+  expect_refused_when_damaged(encode(full_reply()), decode_reply,
+                              {"failure", "python", "sample", "load", "gone_on"});
   expect_refused_when_damaged(encode(*full_request().sample), decode_sample_request);
   expect_refused_when_damaged(encode(*full_reply().sample), decode_sample_report);
 }

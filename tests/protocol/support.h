@@ -36,6 +36,7 @@ inline WorkerSetup full_setup() {
           .symbol = "_Z1kPf",
           .is_kernel = true,
           .returns_int = true,
+          .is_witnessed = true,
           .clock = -5,
           .is_python = true,
           .returns_outputs = true,
@@ -46,14 +47,15 @@ inline WorkerSetup full_setup() {
 
 inline Request full_request() {
   CallRequest call;
-  call.buffers = {{"x", 4096, 2, 4000, 0, 4096, true, true, -1, {{0, 2}, {100, 50}}},
-                  {"y", 4096, 0, 4096, 8192, 12288, false, false, 0, {}},
+  call.buffers = {{"x", 4096, 2, 4000, 0, 4096, true, true, true, -1, {{0, 2}, {100, 50}}},
+                  {"y", 4096, 0, 4096, 8192, 12288, false, false, false, 0, {}},
                   {"z",
                    int64_t{1} << 40,
                    8,
                    1000,
                    0,
                    4096,
+                   true,
                    true,
                    true,
                    -1,
@@ -81,19 +83,33 @@ inline Request full_request() {
           .new_content = 0x7fd5,
           .earlier_calls = 64,
           .sample = SampleRequest{.seed = 4, .blocks = 96, .seconds = 0.5, .shares = {0.25, 0.75}},
+          .load = LoadRequest{.seed = 5, .repeats = 300, .seconds = 0.5, .graph = true},
+          .goes_on = true,
           .calls = {call, call}};
 }
 
 inline Reply full_reply() {
-  return {.id = 12,
-          .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call"},
-          .python = PythonFailure{"ValueError: no", "y", "answer.py", 12, true},
-          .returned = {-1, 7},
-          .seconds = 0.25,
-          .sample = SampleReport{
+  return {
+      .id = 12,
+      .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call", true},
+      .python = PythonFailure{"ValueError: no", "y", "answer.py", 12, true},
+      .returned = {-1, 7},
+      .seconds = 0.25,
+      .busy = 0.5,
+      .sample =
+          SampleReport{
               .ended = "its blocks wait",
-              .launches = {{"_Z1kPf", 1000, 96, {{"y", 90, 4, 16, 1000, 900}}}, {"_Z1lPf", 1, 1, {}}},
-              .reduced = {"z"}}};
+              .launches =
+                  {{"_Z1kPf", 1000, 96, 12, EndlessLoop{"k.cu", 7}, {{"y", 90, 4, 16, 1000, 900, 1200}}},
+                   {"_Z1lPf", 1, 1, 0, {}, {}}},
+              .reduced = {"z"}},
+      .load =
+          LoadReport{.repeats = 17,
+                     .difference = LoadDifference{1, "y", 12, 8, {0, 255}, {1, 2}, "from two host threads"},
+                     .graph_difference = LoadDifference{0, "z", 0, 4, {}, {}, "from a CUDA graph"},
+                     .no_graph = "not permitted"},
+      .gone_on = GoneOn{.id = 11, .repeats = 900, .differs = true},
+      .buffers = {{"x", 1ull << 63, 4096}}};
 }
 
 // One to three bytes changed, removed or inserted.

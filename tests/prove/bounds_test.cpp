@@ -47,6 +47,21 @@ TEST(Bounds, an_index_up_to_n_is_not) {
   EXPECT_LE(bounds.open.front().candidate->shape.at("n"), 40);  // small shapes first
 }
 
+TEST(Overflow, an_index_cut_to_16_bits_wraps_from_65536_on) {
+  const auto overflow = [](const char* most) {
+    KernelText text = kernel(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      and.b32 %r10, %r2, 65535; mul.wide.u32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)");
+    text.dims = fmt::format("n = {{ min = 1, max = {} }}", most);
+    ProvedKernel k(text);
+    EXPECT_EQ(k.bounds(), Status::Proved);
+    return k.overflow();
+  };
+  EXPECT_EQ(overflow("65536"), Status::Proved);
+  EXPECT_EQ(overflow("65537"), Status::Unknown);
+}
+
 TEST(Bounds, the_second_element_of_a_pair_counts) {
   ProvedKernel k(kernel(R"(
     setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -272,6 +273,61 @@ TEST_F(Command, one_obligation_is_decided_alone_with_those_that_it_rests_on) {
   const Outcome race = prove("i < n", {"--only", "race"});
   EXPECT_EQ(names(race), (std::set<std::string>{"barrier", "bounds", "race"})) << race.text;
   EXPECT_EQ(prove("i < n", {"--only", "luck"}).status, 2);
+}
+
+// The trials of a check are runs of the host code, too. A shape that the contract lists is one of them; at this one the host
+// code launches otherwise, which nobody can read in it.
+TEST_F(Command, a_check_whose_trial_launches_otherwise_has_no_proofs) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void twice_kernel(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {
+  volatile int odd = 321;
+  const int threads = n - odd == 654000 ? 256 : 128;
+  twice_kernel<<<(n + 127) / 128, threads, 0, stream>>>(x, y, n);
+}
+)";
+  const auto check = [&](int64_t listed) {
+    std::ofstream(folder_ / "k.toml") << fmt::format(R"([kernel]
+source = "k.cu"
+entry = "twice"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = {{ min = 1, max = 1000000 }}
+[[shapes]]
+n = {}
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+)",
+                                                     listed);
+    const std::string report = (folder_ / "report.json").string();
+    const auto result =
+        subject::run_command({std::string(kBinaryFolder) + "/bin/assay", "check",
+                              (folder_ / "k.toml").string(), "--prove", "--budget", "6", "--json", report},
+                             120);
+    EXPECT_TRUE(result);
+    std::ifstream file(report);
+    return nlohmann::json::parse(file, nullptr, false).value("proof", nlohmann::json::object());
+  };
+  const nlohmann::json usual = check(654320), odd = check(654321);
+  ASSERT_TRUE(usual.contains("obligations") && odd.contains("obligations"));
+  EXPECT_FALSE(usual.contains("deviations"));
+  ASSERT_TRUE(odd.contains("deviations"));
+  ASSERT_EQ(odd["deviations"].size(), 1u);
+  EXPECT_EQ(odd["deviations"][0], "at n=654321 block.x of twice_kernel is 256, not 128");
+  for (const nlohmann::json& one : odd["obligations"]) EXPECT_NE(one["status"], "proved");
+  EXPECT_EQ(std::count_if(usual["obligations"].begin(), usual["obligations"].end(),
+                          [](const nlohmann::json& one) { return one["status"] == "proved"; }),
+            7);
 }
 
 TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 
 #include "assayer/assayer.h"
 #include "prove/launch_log.h"
@@ -70,11 +72,31 @@ extern "C" void capped(const float* x, float* y, int rows, int cols, cudaStream_
   twice_kernel<<<blocks < (1 << 24) ? blocks : 1 << 24, 256, 0, stream>>>(x, y, 1);
 }
 extern "C" void put(float* y, int at, cudaStream_t stream) { put_kernel<<<1, 1, 0, stream>>>(y, at); }
+__global__ void biased_kernel(const float* x, const float* bias, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i] + (bias ? bias[i] : 0.0f);
+}
+__global__ void always_biased(const float* x, const float* bias, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i] + bias[i];
+}
+extern "C" void biased(const float* x, const float* bias, float* y, int n, cudaStream_t stream) {
+  if (bias) biased_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, bias, y, n);
+  else twice_kernel<<<(n + 63) / 64, 64, 0, stream>>>(x, y, n);
+}
+extern "C" void bias_read_unasked(const float* x, const float* bias, float* y, int n, cudaStream_t stream) {
+  always_biased<<<(n + 127) / 128, 128, 0, stream>>>(x, bias, y, n);
+}
+extern "C" void put_with_bias(const float* bias, float* y, int at, cudaStream_t stream) {
+  put_kernel<<<1, 1, 0, stream>>>(y, at);
+}
 extern "C" void by_range(float* y, int n, cudaStream_t stream) {
   if (n >= 120 && n < 130) other<<<1, 32, 0, stream>>>(y, n);
   else one<<<1, 64, 0, stream>>>(y, n);
 }
 )cuda";
+
+using HostCodeContract = std::function<contract::Contract(const std::string&)>;
 
 class HostCode : public ::testing::Test {
  protected:
@@ -177,6 +199,85 @@ formula = "y[i] = y[i]"
   EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);  // at n=63 with at=63
   ASSERT_EQ(proof.launches.size(), 1u);
   EXPECT_EQ(proof.launches[0].relation, "grid.x = 1, block.x = 1, parameter 0 -> y");
+}
+
+contract::Contract with_optional(const HostCodeContract& parsed, const std::string& entry) {
+  return parsed(fmt::format(R"toml([kernel]
+source = "k.cu"
+entry = "{}"
+args = ["x", "bias", "y", "n", "stream"]
+[dims]
+n = {{ min = 1, max = 100000 }}
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.bias]
+dtype = "f32"
+shape = ["n"]
+optional = true
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i] + (if present(bias) then bias[i] else 0)"
+)toml",
+                            entry));
+}
+
+TEST_F(HostCode, calls_with_and_without_an_optional_tensor_are_cases_of_their_own) {
+  const Proof proof = prove(with_optional([&](const auto& toml) { return parsed(toml); }, "biased"), {});
+  ASSERT_EQ(proof.launches.size(), 2u);
+  std::set<std::string> relations = {proof.launches[0].relation, proof.launches[1].relation};
+  EXPECT_THAT(
+      relations,
+      ::testing::UnorderedElementsAre(
+          "if present(bias), grid.x = ceil_div(n, 128), block.x = 128, parameter 0 -> x, parameter 8 -> "
+          "bias, "
+          "parameter 16 -> y, parameter 24 = n",
+          "if not present(bias), grid.x = ceil_div(n, 64), block.x = 64, parameter 0 -> x, parameter 8 -> y, "
+          "parameter 16 = n"));
+  EXPECT_EQ(proof.verdict, Status::Proved) << proof.obligations.front().reason;
+}
+
+TEST_F(HostCode, an_optional_tensor_that_is_read_though_it_is_absent_is_shown_by_a_run) {
+  const Proof proof =
+      prove(with_optional([&](const auto& toml) { return parsed(toml); }, "bias_read_unasked"), {});
+  bool refuted = false;
+  for (const Obligation& one : proof.obligations)
+    refuted |= one.name == "bounds" && one.status == Status::Refuted;
+  EXPECT_TRUE(refuted);
+}
+
+// The scalar has all of its choices with each choice of the tensors: otherwise it would look like a constant.
+TEST_F(HostCode, a_scalar_is_no_function_of_what_a_call_is_given) {
+  const Proof proof = prove(parsed(R"([kernel]
+source = "k.cu"
+entry = "put_with_bias"
+args = ["bias", "y", "at", "stream"]
+[dims]
+n = { min = 63, max = 64 }
+[tensors.bias]
+dtype = "f32"
+shape = ["n"]
+optional = true
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "inout"
+[scalars.at]
+dtype = "i32"
+range = [0, 63]
+[reference]
+formula = "y[i] = y[i]"
+)"),
+                            {.only = {"bounds"}});
+  ASSERT_EQ(proof.launches.size(), 2u);
+  for (const LaunchStatement& launch : proof.launches)
+    EXPECT_THAT(launch.relation, HasSubstr("grid.x = 1, block.x = 1, parameter 0 -> y"));
+  for (const LaunchStatement& launch : proof.launches)
+    EXPECT_THAT(launch.relation, ::testing::Not(HasSubstr("parameter 8")));
+  EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);
 }
 
 // What the shapes that a relation is inferred from do not show, those that it is checked at do; it is inferred again with them.

@@ -69,7 +69,7 @@ ExprPtr expr(const std::string& text) {
 ProvedKernel::ProvedKernel(const KernelText& text)
     : contract_(contract_of(text)), module_(module_of(text)), launch_(launch_of(text)) {
   summary_ = std::make_unique<Result<Summary>>(
-      execute(terms_, dims(), module_, module_.functions.front(), launch_, written_in_a_first_run()));
+      execute(terms_, dims(), module_, *module_.find("k"), launch_, written_in_a_first_run()));
 }
 
 ProvedKernel::~ProvedKernel() = default;
@@ -81,7 +81,7 @@ Dims& ProvedKernel::dims() {
 Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexamples) {
   if (!executed()) return {};
   Claims claims(terms_, summary(), solver_);
-  Setting setting{terms_, dims(), module_, module_.functions.front(), launch_, summary(), claims, solver_};
+  Setting setting{terms_, dims(), module_, *module_.find("k"), launch_, summary(), claims, solver_};
   setting.until = 1e300;
   if (!counterexamples) setting.most_counterexamples = 0;
   return which(setting);
@@ -89,9 +89,9 @@ Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexampl
 
 Obligation ProvedKernel::coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills,
                                        std::vector<Condition> when, bool counterexamples) {
-  std::vector<LaunchedKernel> kernels = {{&module_, &module_.functions.front(), &launch_}};
+  std::vector<LaunchedKernel> kernels = {{&module_, module_.find("k"), &launch_}};
   for (const ProvedKernel* other : others)
-    kernels.push_back({&other->module_, &other->module_.functions.front(), &other->launch_});
+    kernels.push_back({&other->module_, other->module_.find("k"), &other->launch_});
   Case one;
   one.fills = std::move(fills);
   one.when = std::move(when);
@@ -107,7 +107,7 @@ Obligation ProvedKernel::coverage_with(const std::vector<ProvedKernel*>& others,
 std::vector<std::string> ProvedKernel::written_in_a_first_run() {
   Terms terms;
   Dims dims(terms, contract_);
-  const auto summary = execute(terms, dims, module_, module_.functions.front(), launch_, {});
+  const auto summary = execute(terms, dims, module_, *module_.find("k"), launch_, {});
   return summary ? written_arrays(terms, *summary) : std::vector<std::string>{};
 }
 

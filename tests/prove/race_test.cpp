@@ -1,5 +1,7 @@
 // Races and barriers of small kernels: for each rule a kernel that it proves, and a kernel next to it that must
 // not be proved.
+#include <cstring>
+
 #include "kernel.h"
 
 namespace assay::prove::testing {
@@ -259,6 +261,23 @@ TEST(Races, two_buffers_by_turns_need_one_barrier) {
   EXPECT_EQ(races(two_buffers("1")), Status::Proved);
   EXPECT_EQ(races(two_buffers("2")),
             Status::Unknown);  // 0, 0, 2, 2: the next write follows in the same buffer
+}
+
+// The same with a register that goes back and forth between the buffers.
+std::string turning_buffers(const char* turn) {
+  std::string text = two_buffers("1");
+  text.replace(text.find("and.b32 %r12, %r11, 1;"), std::strlen("and.b32 %r12, %r11, 1;"), "");
+  text.replace(text.find("LOOP:"), 0, "mov.u32 %r12, 0; ");
+  text.replace(text.find("add.s32 %r11"), 0, std::string(turn) + " ");
+  return text;
+}
+
+TEST(Races, two_values_by_turns_are_told_by_the_iteration) {
+  EXPECT_EQ(races(turning_buffers("xor.b32 %r12, %r12, 1;")), Status::Proved);
+  EXPECT_EQ(races(turning_buffers("sub.s32 %r12, 1, %r12;")), Status::Proved);
+  EXPECT_EQ(races(turning_buffers("xor.b32 %r12, %r12, 0;")), Status::Unknown);
+  EXPECT_EQ(races(turning_buffers("@%p1 xor.b32 %r12, %r12, 1;")), Status::Unknown);
+  EXPECT_EQ(races(turning_buffers("xor.b32 %r12, %r12, %r5;")), Status::Unknown);  // threads differ
 }
 
 // ---- lanes of a warp

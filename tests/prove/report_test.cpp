@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kSource =
+constexpr const char* kReported =
     "__global__ void k(float* x, int n) {\n  int i = threadIdx.x;\n  x[i] = 1;\n  x[i + n] = 2;\n}\n";
 
 fs::path folder() {
   const fs::path path = fs::path(kBinaryFolder) / "proof_page";
   fs::create_directories(path);
-  std::ofstream(path / "k.cu") << kSource;
+  std::ofstream(path / "k.cu") << kReported;
   return path;
 }
 

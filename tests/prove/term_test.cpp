@@ -116,7 +116,20 @@ TEST(Term, a_mask_of_32_bits_is_a_conversion) {
   // Of what is no multiple, and other masks.
   EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xfffffffc, 64))].op, Op::And);
   EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(Bits{0xffffffff} << 2, 64))].op, Op::And);
-  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xffff, 64))].op, Op::And);
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xff, 64))].op, Op::And);
+}
+
+TEST(Term, a_mask_of_16_bits_is_a_conversion) {
+  Terms terms;
+  for (const unsigned width : {32u, 64u}) {
+    Variable variable{"i", VarKind::Unknown};
+    variable.width = static_cast<uint8_t>(width);
+    variable.high = static_cast<Int>(mask_of(width));
+    const Term i = terms.variable(std::move(variable));
+    EXPECT_EQ(terms.bitwise(Op::And, i, terms.constant(0xffff, width)),
+              terms.zext(terms.trunc(i, 16), width));
+    EXPECT_NE(terms.bitwise(Op::And, i, terms.constant(0xff, width)), terms.zext(terms.trunc(i, 8), width));
+  }
 }
 
 }  // namespace

@@ -83,6 +83,31 @@ def wrong_trace_events(events):
             yield event
 
 
+def crossing_events(events):
+    """Pairs of slices of one lane that overlap and do not lie in each other: viewers drop or misplace these."""
+    lanes = {}
+    for event in events:
+        if event["ph"] == "X":
+            lanes.setdefault((event["pid"], event["tid"]), []).append((event["ts"], -event["dur"], event))
+    for lane in lanes.values():
+        open_until = []
+        for begin, negative, event in sorted(lane, key=lambda one: one[:2]):
+            while open_until and open_until[-1] <= begin:
+                open_until.pop()
+            if open_until and begin - negative > open_until[-1] + 1e-6:
+                yield event
+            open_until.append(begin - negative)
+
+
+def flows_without_slices(events):
+    """Arrows that begin or end where no slice begins."""
+    begins = {(one["pid"], one["tid"], one["ts"]) for one in events if one["ph"] == "X"}
+    arrows = [one for one in events if one["ph"] in "sf"]
+    yield from (one for one in arrows if (one["pid"], one["tid"], one["ts"]) not in begins)
+    starts, ends = ({one["id"] for one in arrows if one["ph"] == ph} for ph in "sf")
+    yield from starts ^ ends
+
+
 @needs_program
 class ActivityTest(unittest.TestCase):
     def test_pickle(self):
@@ -140,6 +165,8 @@ class ActivityTest(unittest.TestCase):
             trace = json.loads((folder / "trace.json").read_text())
         events = trace["traceEvents"]
         self.assertEqual(list(wrong_trace_events(events)), [])
+        self.assertEqual(list(crossing_events(events)), [])
+        self.assertEqual(list(flows_without_slices(events)), [])
         by_category = {}
         for event in events:
             by_category.setdefault(event.get("cat", event["name"]), []).append(event)
@@ -151,6 +178,21 @@ class ActivityTest(unittest.TestCase):
                          [3 * GIB, 3 * GIB + 512, 3 * GIB])
         self.assertEqual({one["ph"] for one in by_category["ac2g"]}, {"s", "f"})
         self.assertEqual(len(by_category["ac2g"]), 4)
+
+    def test_calls_of_two_threads(self):
+        """Calls that overlap are on lanes of their own; what one graph launch asked for is on one."""
+        first, second, third, fourth = (kernel(number, 0.01 * number, 0.01 * number + 0.005, number) for number in (1, 2, 3, 4))
+        first.update(called=0.001, returned=0.004)
+        second.update(called=0.002, returned=0.006)  # another thread's
+        for one in (third, fourth):
+            one.update(called=0.005, returned=0.008, graph=True)
+        with files_for([first, second, third, fourth]) as folder:
+            events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+        self.assertEqual([one["tid"] for one in events if one.get("cat") == "cuda_runtime"], [0, 1, 0, 0])
+        self.assertEqual(list(crossing_events(events)), [])
+        self.assertEqual(list(flows_without_slices(events)), [])
+        names = [one["args"]["name"] for one in events if one["ph"] == "M" and one["name"] == "thread_name" and one["pid"] == 1]
+        self.assertEqual(names, ["CUDA calls", "CUDA calls at the same time, 2"])
 
     def test_page(self):
         """A small page, and one of a long run: it must not take time out of proportion, also on a busy machine."""

@@ -6,14 +6,15 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
-from support import ROOT
+from support import PROGRAM, ROOT, needs_program
 
 from assay import paths
 from assay.monitor import MonitorError, Watch
@@ -29,21 +30,16 @@ class Assayd:
         self.folder = folder
         self.program = subprocess.Popen(
             [str(Path(paths.program()).parent / "assayd"), "--socket", folder + "/s", "--state", folder]
-            + ["--listen", "unix:" + folder + "/http"],
+            + ["--listen", "127.0.0.1:0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.program.stdout.readline()
+        self.address = re.search(r"http://\S+?(?=/metrics)", self.program.stdout.readline()).group()
 
     def metrics(self):
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(self.folder + "/http")
-            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-            text = b""
-            while part := client.recv(65536):
-                text += part
-        return text.decode().partition("\r\n\r\n")[2]
+        with urllib.request.urlopen(self.address + "/metrics") as answer:
+            return answer.read().decode()
 
     def close(self):
         self.program.kill()
@@ -59,6 +55,10 @@ class MonitorTest(unittest.TestCase):
         self.assayd = Assayd(self.folder)
         self.addCleanup(self.assayd.close)
         os.environ["ASSAYD_SOCKET"] = self.folder + "/s"
+
+    def watch_some_calls(self):
+        """Two right calls and a wrong one, judged."""
+        self.test_calls_are_watched()
 
     def test_calls_are_watched(self):
         runtime = ctypes.CDLL(paths.library("libcudart.so.13"), ctypes.RTLD_GLOBAL)
@@ -98,6 +98,19 @@ class MonitorTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             scale(x, y)
 
+    @needs_program
+    def test_a_fleet_of_one(self):
+        self.watch_some_calls()
+        done = subprocess.run([str(PROGRAM), "fleet", self.assayd.address, "--json", self.folder + "/fleet.json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)  # there is an alarm
+        kernel = json.loads(Path(self.folder, "fleet.json").read_text())["kernels"][0]
+        self.assertEqual((kernel["kernel"], kernel["places"], kernel["alarms"]), ("scale", 1, 1))
+        self.assertIn("scale", done.stdout)
+        gone = subprocess.run([str(PROGRAM), "fleet", "http://127.0.0.1:1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(gone.returncode, 3, gone.stderr)
+        self.assertIn("refused", gone.stderr)
+
     def test_what_cannot_be_watched(self):
         contract = Path(self.folder, "wrong.toml")
         contract.write_text("[kernel]\n")
@@ -123,9 +136,27 @@ class MonitorTest(unittest.TestCase):
                 self.assertIn(name, known, expression)
         ids = [panel["id"] for panel in dashboard["panels"]]
         self.assertEqual(len(ids), len(set(ids)))
-        if promtool := shutil.which("promtool"):
-            subprocess.run([promtool, "check", "rules", str(DEPLOY / "alerts.yml")], check=True, stdout=subprocess.DEVNULL)
-            subprocess.run([promtool, "check", "metrics"], input=text, text=True, check=True)
+        # Every metric of a kernel can be seen somewhere, and is documented.
+        page = (ROOT / "docs" / "monitor.md").read_text()
+        for name in families:
+            self.assertTrue("`%s`" % name in page or "`%s{" % name in page, name + " is not in docs/monitor.md")
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool was not found (Debian: the package prometheus)")
+    def test_prometheus_reads_metrics_and_rules(self):
+        self.watch_some_calls()
+        text = self.assayd.metrics()
+        self.assertIn("assay_error_over_budget_bucket{", text)
+        for words, given in ((["check", "metrics"], text), (["check", "rules", str(DEPLOY / "alerts.yml")], "")):
+            done = subprocess.run(["promtool", *words], input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertNotIn("error", done.stdout.lower())
+
+    @unittest.skipUnless(shutil.which("chromium"), "chromium was not found")
+    def test_the_page_in_a_browser(self):
+        self.watch_some_calls()
+        done = subprocess.run([sys.executable, str(ROOT / "tests" / "assayd" / "browser.py"), self.assayd.address, "--kernel", "scale",
+                               "--alarms", "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_the_unit_uses_options_that_exist(self):
         unit = configparser.ConfigParser(strict=False, interpolation=None)

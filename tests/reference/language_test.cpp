@@ -9,7 +9,7 @@ namespace assay::reference {
 namespace {
 
 using namespace testing;
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // y from x (f32, N by D), i (i64, N) and b (bool, N) by a formula.
 class Small {
@@ -85,7 +85,7 @@ TEST(Language, ReductionsOfEveryKind) {
       min("y[n] = min[d](x[n, d])"), arg("y[n] = argmax[d](x[n, d])"),
       both("y[n] = x[n, 0] + 0 * sum[k, d](x[k, d]) + sum[k in 0..N, d in 0..D](1)");
   for (int64_t n = 0; n < 6; ++n) {
-    double s = 0, high = -kInf, low = kInf;
+    double s = 0, high = -kInfinite, low = kInfinite;
     int64_t which = 0;
     for (int64_t d = 0; d < 5; ++d) {
       s += sum.x(n, d);
@@ -110,7 +110,7 @@ TEST(Language, RangesAndFilters) {
       filter("y[n] = sum[d | x[n, d] > 0 and d != 2](x[n, d])"), prefix("y[n] = sum[k in 0..n + 1](x[k, 0])"),
       empty("y[n] = sum[k in 0..0](x[k, 0])"), nothing("y[n] = max[k in 0..n](x[k, 0])");
   for (int64_t n = 0; n < 6; ++n) {
-    double in_range = 0, filtered = 0, before = 0, top = -kInf;
+    double in_range = 0, filtered = 0, before = 0, top = -kInfinite;
     for (int64_t d = 0; d < 5; ++d) {
       if (d >= 1 && d < 4) in_range += range.x(n, d);
       if (range.x(n, d) > 0 && d != 2) filtered += range.x(n, d);
@@ -141,7 +141,7 @@ TEST(Language, AnIfEvaluatesOnlyTheBranchItTakes) {
 TEST(Language, ScattersAddFromZeroOrFromTheValueBefore) {
   const Small out("y[i[n]] += x[n, 0]"), maximum("y[i[n]] max= x[n, 0]"),
       kept("y[n] = 0\ny[i[n]] += x[n, 0]\ny[n] += 1");
-  std::vector<double> sum(6, 0), top(6, -kInf);
+  std::vector<double> sum(6, 0), top(6, -kInfinite);
   for (int64_t n = 0; n < 6; ++n) {
     const auto at = static_cast<std::size_t>(out.i(n));
     sum[at] += out.x(n, 0);
@@ -277,7 +277,7 @@ TEST(Language, RunningReductionsEndAtTheirIndex) {
       largest("y[n, d] = cummax[d](x[n, d])", "dtype = \"f32\"\nshape = [\"N\", \"D\"]");
   const std::vector<double> s = sums.values(), m = largest.values();
   for (int64_t n = 0; n < 6; ++n) {
-    double sum = 0, most = -kInf;
+    double sum = 0, most = -kInfinite;
     for (int64_t d = 0; d < 5; ++d) {
       sum += sums.x(n, d) * static_cast<double>(d);
       most = std::max(most, largest.x(n, d));
@@ -372,6 +372,27 @@ formula = "y[n] = sum[k in 0..n + 1](x[N - 1 - n])"
   EXPECT_FALSE(reference.is_elementwise("y"));
   bindings.scalars["reversed"] = Scalar::of_int(DType::i32, 1);
   EXPECT_EQ(reference.expect_all(bindings, "y")->value, (std::vector<double>{3, 4, 3}));
+}
+
+// Whether elements of an output are computed from roundings that they share.
+TEST(Language, ElementsThatShareNothing) {
+  const auto shares_nothing = [](const std::string& formula, const std::string& x = "[\"N\", \"D\"]") {
+    const Contract contract =
+        parsed(contract_text("[dims]\nN = { min = 1, max = 64 }\nD = { min = 1, max = 64 }\n[tensors.x]\n"
+                             "dtype = \"f32\"\nshape = " +
+                             x +
+                             "\n[tensors.y]\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\n"
+                             "[reference]\nformula = \"\"\"\n" +
+                             formula + "\n\"\"\"\n"));
+    return reference_of(contract).shares_nothing("y");
+  };
+  EXPECT_TRUE(shares_nothing("y[n] += x[n, d]"));
+  EXPECT_TRUE(shares_nothing("y[n] = sqrt(mean[d](x[n, d]^2))"));
+  EXPECT_TRUE(shares_nothing("y[n] = x[n, 0] * 2"));
+  EXPECT_FALSE(shares_nothing("y[n] = x[n, 0] / sum[k, d](x[k, d])")) << "one sum for all";
+  EXPECT_FALSE(shares_nothing("y[n] = sum[k in 0..n + 1](x[k, 0])")) << "each sum begins with the one before";
+  EXPECT_FALSE(shares_nothing("c[d] = exp(x[0, d])\ny[n] += x[n, d] * c[d]")) << "all of them use c";
+  EXPECT_FALSE(shares_nothing("y[n] = sum[d](x[n, d] / sum[k](x[k, d]))")) << "one sum for each d";
 }
 
 TEST(Language, SmallTypesAreReadAsTheirValues) {

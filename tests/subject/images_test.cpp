@@ -223,5 +223,129 @@ TEST(Images, AWriteOutsideATensorIsSeenAndPlaced) {
   EXPECT_EQ(call.trespasses[1].tensor, "y");
 }
 
+// Tensors of one allocation, and tensors behind arrays of pointers.
+struct Together {
+  Contract contract = *contract::parse(R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["w", "rows", "best", "offsets"]
+[dims]
+G = { max = 4 }
+T = { max = 64 }
+[tensors.offsets]
+dtype = "i32"
+shape = ["G + 1"]
+values = "offsets(T)"
+[tensors.w]
+dtype = "f32"
+shape = ["T", 3]
+pointers = "offsets"
+[tensors.rows]
+dtype = "f32"
+shape = ["G", 5]
+role = "out"
+pointers = true
+[tensors.value]
+dtype = "f32"
+shape = ["T"]
+strides = [3]
+role = "out"
+buffer = "best"
+[tensors.index]
+dtype = "i32"
+shape = ["T"]
+strides = [3]
+role = "out"
+buffer = "best"
+offset = 4
+[reference]
+formula = """
+value[t] = w[t, 0]
+index[t] = t
+rows[g, j] = 0
+"""
+)toml");
+  trial::Trial trial;
+  contract::Bindings bindings;
+  MemoryFileLayout layout;
+  std::vector<std::byte> memory;
+
+  Together() {
+    trial.shape = {{"G", 3}, {"T", 7}};
+    bindings = *trial::make_inputs(contract, trial);
+    contract::Tensor offsets = contract::Tensor::zeros(contract::DType::i32, {4});
+    for (const int64_t i : {0, 1, 2, 3}) offsets.store_int(i, i == 0 ? 0 : i == 1 ? 4 : i == 2 ? 4 : 7);
+    bindings.inputs["offsets"] = std::make_shared<const contract::Tensor>(std::move(offsets));
+    layout = *lay_out(contract, trial, {&bindings}, 0);
+    memory.resize(static_cast<std::size_t>(layout.size));
+    write_images(layout, trial, memory.data());
+    for (const Buffer& b : layout.calls[0].buffers)
+      std::memcpy(memory.data() + b.out, memory.data() + b.in, static_cast<std::size_t>(b.bytes));
+  }
+  const Buffer& buffer(const std::string& name) const {
+    for (const Buffer& b : layout.calls[0].buffers)
+      if (b.name == name) return b;
+    throw std::runtime_error(name);
+  }
+  void put(const Buffer& b, int64_t at, uint32_t value) {
+    std::memcpy(memory.data() + b.out + b.offset + at, &value, sizeof value);
+  }
+  Call read() { return read_images(layout.calls[0], trial, memory.data()); }
+};
+
+TEST(Images, OfSlicesBehindPointersHaveTheirOwnSizes) {
+  Together images;
+  EXPECT_EQ(images.buffer("w[0]").length, 4 * 3 * 4);
+  EXPECT_EQ(images.buffer("w[1]").length, 0);
+  EXPECT_EQ(images.buffer("w[2]").length, 3 * 3 * 4);
+  EXPECT_THAT(images.buffer("w").pointers, ::testing::SizeIs(3));
+  const Buffer& last = images.buffer("w[2]");
+  EXPECT_EQ(std::memcmp(images.memory.data() + last.in + last.offset, images.bindings.inputs["w"]->at(4 * 3),
+                        static_cast<std::size_t>(last.length)),
+            0);
+  const auto& request = images.layout.calls[0].request;
+  EXPECT_TRUE(request.buffers[static_cast<std::size_t>(images.buffer("w").pointers[0])].is_read_only);
+}
+
+TEST(Images, SlicesBecomeOneTensorAgain) {
+  Together images;
+  for (uint32_t g = 0; g < 3; ++g) images.put(images.buffer("rows[" + std::to_string(g) + "]"), 8, g + 1);
+  const Call call = images.read();
+  for (uint32_t g = 0; g < 3; ++g) {
+    uint32_t stored = 0;
+    std::memcpy(&stored, call.outputs.at("rows")->at(g * 5 + 2), sizeof stored);
+    EXPECT_EQ(stored, g + 1);
+  }
+  EXPECT_TRUE(call.changed_inputs.empty());
+}
+
+TEST(Images, TensorsOfOneAllocationAreToldApart) {
+  Together images;
+  const Buffer& best = images.buffer("best");
+  EXPECT_EQ(best.length, (6 * 3 + 2) * 4);
+  images.put(best, 2 * 12, 0x3f800000);
+  images.put(best, 2 * 12 + 4, 17);
+  const Call call = images.read();
+  EXPECT_EQ(call.outputs.at("value")->load(2), 1.0);
+  EXPECT_EQ(call.outputs.at("index")->load_int(2), 17);
+  EXPECT_TRUE(call.trespasses.empty());
+}
+
+TEST(Images, WhatBelongsToNoneOfThemMustStay) {
+  Together images;
+  images.put(images.buffer("best"), 12 + 8, 1);
+  const Call call = images.read();
+  ASSERT_EQ(call.trespasses.size(), 1u);
+  EXPECT_EQ(call.trespasses[0].tensor, "best");
+  EXPECT_EQ(call.trespasses[0].offset, 20);
+  EXPECT_TRUE(call.trespasses[0].in_gap);
+}
+
+TEST(Images, AChangedPointerIsSeen) {
+  Together images;
+  images.put(images.buffer("w"), 8, 1);
+  EXPECT_THAT(images.read().changed_inputs, ::testing::ElementsAre("w"));
+}
+
 }  // namespace
 }  // namespace assay::subject

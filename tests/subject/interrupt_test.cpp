@@ -37,7 +37,7 @@ extern "C" void k(const float* x, float* y, int n, cudaStream_t stream) {
   twice<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
 }
 )";
-constexpr const char* kContract = R"([kernel]
+constexpr const char* kTwice = R"([kernel]
 source = "k.cu"
 entry = "k"
 args = ["x", "y", "n", "stream"]
@@ -63,7 +63,7 @@ class InterruptTest : public ::testing::Test {
     folder_ = mkdtemp(pattern.data());
     fs::create_directory(folder_ / "tmp");
     std::ofstream(folder_ / "k.cu") << kKernel;
-    std::ofstream(folder_ / "k.toml") << kContract;
+    std::ofstream(folder_ / "k.toml") << kTwice;
   }
   void TearDown() override {
     if (process_ > 0) {
@@ -112,7 +112,7 @@ class InterruptTest : public ::testing::Test {
   }
   bool listen() {
     char part[4096];
-    const ssize_t got = read(output_, part, sizeof part);
+    const ssize_t got = ::read(output_, part, sizeof part);
     if (got > 0) said_.append(part, static_cast<std::size_t>(got));
     return got > 0;
   }

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-struct Case {
+struct SignatureCase {
   const char *name, *parameters, *args;
   const char* expected;  // part of the message; "" where all fits
   const char* returns = "void";
@@ -68,7 +68,7 @@ value = 1
 formula = "c[j] = f[j] + n + m + s + d + e + b[j] + h[j] + q[j] + t[j] + i[j] + k[j]"
 )";
 
-constexpr Case kCases[] = {
+constexpr SignatureCase kSignatures[] = {
     // What fits.
     {"plain", "(const float* f, const __nv_bfloat16* b, float* c, int n, int64_t m, cudaStream_t stream)",
      "f b c n m stream", ""},
@@ -160,7 +160,7 @@ using Callback = void (*)(int);
 enum class Mode { A, B };
 namespace outer { namespace {
 )";
-    for (const Case& one : kCases) {
+    for (const SignatureCase& one : kSignatures) {
       const bool returns =
           std::string_view(one.returns) == "int" && std::string_view(one.name) == "returning";
       source += fmt::format("extern \"C\" {} {}{} {{ {} }}\n", returns ? "cudaError_t" : "void", one.name,
@@ -183,7 +183,7 @@ namespace outer { namespace {
 std::string SignatureTest::folder_, SignatureTest::bytes_;
 
 // Arguments in any order and number, more freely than a contract file allows.
-contract::Contract contract_of(const Case& one) {
+contract::Contract contract_of(const SignatureCase& one) {
   const std::string text =
       std::string("[kernel]\nsource = \"k.cu\"\nentry = \"k\"\nargs = [\"c\"]\n") + kRest;
   auto contract = contract::parse(text);
@@ -207,7 +207,7 @@ TEST_F(SignatureTest, IsComparedWithTheContract) {
   if (bytes_.empty()) GTEST_SKIP() << "no nvcc";
   const auto library = fatbinary::read_elf(bytes_);
   ASSERT_TRUE(library);
-  for (const Case& one : kCases) {
+  for (const SignatureCase& one : kSignatures) {
     SCOPED_TRACE(one.name);
     const contract::Contract contract = contract_of(one);
     const auto signature = signature_of(*library, one.name);

@@ -30,14 +30,15 @@ std::string mma(const std::string& types, const std::string& shape = "m16n8k16")
          ", {%r0, %r1, %r2, %r3}, {%r0, %r1}, " + many + ";";
 }
 
-std::string kernel(const std::string& name, const std::string& body) {
+std::string matrix_kernel(const std::string& name, const std::string& body) {
   return ".visible .entry " + name + "()\n{\n.reg .b32 %r<4>;\n.reg .f32 %f<4>;\n.reg .f64 %d<4>;\n" + body +
          "\nret;\n}\n";
 }
 
 TEST(TensorCores, AreSeenKernelByKernel) {
-  const ptx::Module modules[] = {module_of(kernel("product", mma(".f32.bf16.bf16.f32")) +
-                                           kernel("plain", "") + kernel("halves", mma(".f16.f16.f16.f16")))};
+  const ptx::Module modules[] = {module_of(matrix_kernel("product", mma(".f32.bf16.bf16.f32")) +
+                                           matrix_kernel("plain", "") +
+                                           matrix_kernel("halves", mma(".f16.f16.f16.f16")))};
   const TensorCores used(modules);
   EXPECT_THAT(used.reasons(std::set<std::string>{"plain"}), IsEmpty());
   EXPECT_THAT(used.reasons(std::set<std::string>{"plain", "product"}),
@@ -48,15 +49,16 @@ TEST(TensorCores, AreSeenKernelByKernel) {
 }
 
 TEST(TensorCores, ThatAreExactOrRoundAsAnFmaDoNotCount) {
-  const ptx::Module modules[] = {module_of(kernel("bytes", mma(".s32.s8.s8.s32", "m16n8k32")) +
-                                           kernel("wide", mma(".f64")) +
-                                           kernel("fence", "wgmma.fence.sync.aligned;"))};
+  const ptx::Module modules[] = {module_of(matrix_kernel("bytes", mma(".s32.s8.s8.s32", "m16n8k32")) +
+                                           matrix_kernel("wide", mma(".f64")) +
+                                           matrix_kernel("fence", "wgmma.fence.sync.aligned;"))};
   EXPECT_THAT(TensorCores(modules).reasons(std::nullopt), IsEmpty());
 }
 
 TEST(TensorCores, InWordsAreNone) {
-  const ptx::Module modules[] = {module_of("// mma.sync wgmma cute wmma\n.file 1 \"/home/cute/mma.cu\"\n" +
-                                           kernel("mma_sync", "/* wgmma.mma_async */ mov.u32 %r0, 1;"))};
+  const ptx::Module modules[] = {
+      module_of("// mma.sync wgmma cute wmma\n.file 1 \"/home/cute/mma.cu\"\n" +
+                matrix_kernel("mma_sync", "/* wgmma.mma_async */ mov.u32 %r0, 1;"))};
   EXPECT_THAT(TensorCores(modules).reasons(std::set<std::string>{"mma_sync"}), IsEmpty());
 }
 
@@ -64,7 +66,8 @@ TEST(TensorCores, OfAFunctionAreThoseOfItsCallers) {
   const std::string function =
       ".func inner()\n{\n.reg .b32 %r<4>;\n.reg .f32 %f<4>;\n" + mma(".f32.f16.f16.f32") + "\nret;\n}\n";
   const ptx::Module modules[] = {module_of(function + ".func outer()\n{\ncall inner;\nret;\n}\n" +
-                                           kernel("calls", "call outer;") + kernel("does_not", ""))};
+                                           matrix_kernel("calls", "call outer;") +
+                                           matrix_kernel("does_not", ""))};
   EXPECT_THAT(TensorCores(modules).reasons(std::nullopt),
               ElementsAre("kernel calls uses mma (f32 += f16 × f16)"));
 }
@@ -72,7 +75,7 @@ TEST(TensorCores, OfAFunctionAreThoseOfItsCallers) {
 TEST(TensorCores, OfUnknownCodeAreAllowedFor) {
   EXPECT_THAT(TensorCores(std::span<const ptx::Module>()).reasons(std::set<std::string>{"k"}),
               ElementsAre("the library holds machine code only, which may use them"));
-  const ptx::Module modules[] = {module_of(kernel("plain", ""))};
+  const ptx::Module modules[] = {module_of(matrix_kernel("plain", ""))};
   EXPECT_THAT(TensorCores(modules).reasons(std::set<std::string>{"_Z5otherv"}),
               ElementsAre("kernel other, whose code could not be read, may use them"));
 }

@@ -9,7 +9,7 @@
 namespace assay::train {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 contract::Contract parsed(const std::string& text) {
   auto contract = contract::parse(text, "kernel.toml");
@@ -68,10 +68,10 @@ TEST(Binding, PlacesElements) {
   const double numbers[] = {1, 2, 3, 4, 5, 6};
   contract::Tensor h = contract::Tensor::zeros(DType::f16, {2, 2, 3});
   scatter(*value, contract::Tensor::of(DType::f16, {2, 3}, numbers), h);
-  EXPECT_THAT(h.to_doubles(), testing::ElementsAre(0, 0, 0, 1, 2, 3, 0, 0, 0, 4, 5, 6));
+  EXPECT_THAT(h.to_doubles(), ::testing::ElementsAre(0, 0, 0, 1, 2, 3, 0, 0, 0, 4, 5, 6));
   contract::Tensor back = contract::Tensor::zeros(DType::f16, {2, 3});
   gather(*value, h, back);
-  EXPECT_THAT(back.to_doubles(), testing::ElementsAreArray(numbers));
+  EXPECT_THAT(back.to_doubles(), ::testing::ElementsAreArray(numbers));
 }
 
 TEST(Binding, SaysWhatIsWrong) {
@@ -94,7 +94,7 @@ TEST(Binding, SaysWhatIsWrong) {
   EXPECT_THAT(error_of(std::string(kTensors) + "scalars = { e = \"eps\" }\n"),
               HasSubstr("`e` is not a scalar of the contract"));
   EXPECT_THAT(error_of("slot = \"rmsnorm\"\ntensors = { h = \"x\" }\ndims = { J = \"D\", T = 1 }\n"),
-              testing::IsEmpty());
+              ::testing::IsEmpty());
 }
 
 TEST(Binding, MixedIndicesAreRefusedAtTheCall) {
@@ -235,7 +235,7 @@ formula = "c[m, n] += a[m, k] * weight[n, k]"
 )");
   std::vector<std::string> names;
   for (const Recognised& found : recognise(contract)) names.emplace_back(found.binding.slot->name);
-  EXPECT_THAT(names, testing::UnorderedElementsAre("linear", "linear_grad_input", "linear_grad_weight"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("linear", "linear_grad_input", "linear_grad_weight"));
 }
 
 // eps is a number in the formula, and x is overwritten.

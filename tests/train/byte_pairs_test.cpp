@@ -39,7 +39,7 @@ TEST(BytePairs, OverlapWithThemselves) {
 TEST(BytePairs, DoNotCrossWords) {
   const BytePairs pairs = byte_pairs("ab1 ab1 ab1  ab1\nab1", 300);
   for (std::size_t i = 0; i < pairs.merges.size(); ++i)
-    EXPECT_THAT(pairs.text_of(static_cast<int32_t>(256 + i)), testing::Not(testing::HasSubstr("b1")));
+    EXPECT_THAT(pairs.text_of(static_cast<int32_t>(256 + i)), ::testing::Not(::testing::HasSubstr("b1")));
 }
 
 // What is counted as words change is what counting anew gives.

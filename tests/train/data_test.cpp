@@ -71,7 +71,7 @@ TEST(Data, OfATextMayBeBytePairs) {
 TEST(Data, NeedsATextLongerThanASequence) {
   const auto data = Data::text("too short", Tokenizer::Bytes, kDataSizes, 1);
   ASSERT_FALSE(data);
-  EXPECT_THAT(data.error().text(), testing::HasSubstr("longer than a sequence"));
+  EXPECT_THAT(data.error().text(), ::testing::HasSubstr("longer than a sequence"));
 }
 
 }  // namespace

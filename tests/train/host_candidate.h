@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "train/examined_call.h"
 #include "train/operators.h"
 
 namespace assay::train {
@@ -53,6 +54,24 @@ inline Candidate host_candidate(const Slot& slot, std::function<CallResult(const
   Candidate candidate{.slot = &slot};
   for (const SlotTensor& tensor : slot.tensors) candidate.dtypes[std::string(tensor.name)] = tensor.dtype;
   candidate.call = std::move(call);
+  return candidate;
+}
+
+// The same candidate, with its single calls judged by the contract that the slot suggests.
+inline Candidate examined(Candidate candidate) {
+  const auto contract = contract::parse(contract_text(*candidate.slot), "slot.toml");
+  const auto judge = CallJudge::make(*contract);
+  candidate.examine = [call = candidate.call, judge = *judge](const contract::Bindings& bindings,
+                                                              int threads) -> ExamineResult {
+    const auto legal = judge->legal(bindings);
+    if (!legal) return Examined{};
+    CallResult result = call(*legal);
+    if (auto* const failed = std::get_if<CallFailure>(&result)) return *failed;
+    judge::Outputs outputs;
+    for (auto& [name, tensor] : std::get<Outputs>(result))
+      outputs[name] = std::make_shared<const contract::Tensor>(std::move(tensor));
+    return judge->judged(*legal, outputs, false, threads);
+  };
   return candidate;
 }
 

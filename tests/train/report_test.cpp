@@ -57,6 +57,10 @@ Training example() {
   report.teacher.log10_evidence = 31.4;
   report.teacher.accused_step = 0;
   report.teacher.seconds = 9.25;
+  report.states = {
+      {.name = "first batch", .calls = 3, .elements = 400, .seconds = 0.5},
+      {.name = "odd sizes"},
+      {.name = "late training", .calls = 2, .elements = 90, .seconds = 0.25, .failed_site = "embedding"}};
   report.cells = {example_cell(Optimizer::SGD, 0.3), example_cell(Optimizer::AdamW, 0.0008)};
   report.sites = {"embedding"};
   report.candidate_calls = 128;
@@ -71,6 +75,9 @@ TEST(TrainingTerminal, ShowsTheMatrix) {
 gradient at the weights of the reference run, 1 step, 9.2 s: not that of a right kernel (evidence
 10^31); embedding, tokens seen 100 to 999 times: gain 0.5 (noise 0.0002), relative error 0.51 (noise
 0.004)
+
+single calls at 2 states of the model, 5 calls, 490 results, 0.8 s: not those of a right kernel in
+the state "late training", at embedding; not accepted by the contract: odd sizes
 
 largest gap between the losses with and without the kernel
 
@@ -90,9 +97,11 @@ TEST(TrainingTerminal, ARightKernelIsMaskedNowhere) {
   Training right = example();
   right.report.verdict = judge::Verdict::Pass;
   right.report.teacher.accused_step = -1;
+  right.report.states.pop_back();
   right.report.cells = {example_cell(Optimizer::SGD, 0.0005)};
   const std::string text = terminal(right, {});
   EXPECT_THAT(text, HasSubstr("within the noise; embedding"));
+  EXPECT_THAT(text, HasSubstr("0.5 s: within what rounding"));
   EXPECT_THAT(text, Not(HasSubstr("masked")));
 }
 
@@ -123,6 +132,8 @@ TEST(TrainingJson, IsAsTheSchemaSays) {
   EXPECT_EQ(with("/cells/0/tokens", "words"), "report.cells[].tokens is \"words\"");
   EXPECT_EQ(with("/teacher/signals/0/tensors/0", Json::object()),
             "report.teacher.signals[].tensors[] has no tensor");
+  EXPECT_EQ(json["states"][2]["failed_site"], "embedding");
+  EXPECT_EQ(with("/states/0", Json::object()), "report.states[] has no name");
   EXPECT_EQ(with("/verdict", "proved"), "report.verdict is \"proved\"");
 }
 

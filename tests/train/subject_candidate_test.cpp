@@ -74,7 +74,7 @@ void expect_right(const Candidate& candidate, const Shape& shape) {
   }
 }
 
-class SubjectCandidate : public testing::Test {
+class SubjectCandidate : public ::testing::Test {
  protected:
   void SetUp() override {
     if (subject::find_nvcc().empty()) GTEST_SKIP() << "there is no nvcc";
@@ -101,14 +101,14 @@ TEST_F(SubjectCandidate, GetsScalarsAndInouts) {
 TEST_F(SubjectCandidate, IsCalledInSlices) {
   const Candidate candidate = candidate_of(corpus_contract("attention"));  // H is 32 at most
   expect_right(candidate, {{"H", 96}, {"S", 9}, {"D", 16}});
-  EXPECT_THAT(candidate.refuses({{"H", 64}, {"S", 4096}, {"D", 16}}), testing::HasSubstr("S = 4096"));
+  EXPECT_THAT(candidate.refuses({{"H", 64}, {"S", 4096}, {"D", 16}}), ::testing::HasSubstr("S = 4096"));
 }
 
 TEST_F(SubjectCandidate, IsFixedByItsContract) {
   const Candidate candidate = candidate_of(corpus_contract("rmsnorm_backward"));  // its eps is 1e-5
   EXPECT_EQ(candidate.scalars.at("eps"), 1e-5);
   EXPECT_THAT(candidate.refuses({{"T", 65536}, {"D", 8}}),
-              testing::HasSubstr("N = 65536"));  // dw is a sum over T
+              ::testing::HasSubstr("N = 65536"));  // dw is a sum over T
 }
 
 CallFailure failure_of(const std::string& operation, const std::string& source, const Shape& shape) {

@@ -16,7 +16,7 @@
 namespace assay::train {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // As small as a model can be in which the most frequent token occurs some hundred times.
 Options small_options() {
@@ -123,7 +123,7 @@ TEST(Train, SaysIfNoSiteFits) {
   candidate.refuses = [](const contract::Shape&) { return std::string("too wide"); };
   const Report report = train(candidate, small_options());
   EXPECT_EQ(report.verdict, judge::Verdict::Inconclusive);
-  EXPECT_THAT(report.refused, testing::Contains(HasSubstr("final norm: too wide")));
+  EXPECT_THAT(report.refused, ::testing::Contains(HasSubstr("final norm: too wide")));
 }
 
 TEST(Train, HasTheFourRunsOfEachCell) {
@@ -199,7 +199,7 @@ TEST(Train, ConfirmsAGap) {
   });
   const Report report = train(wrong, options);
   ASSERT_TRUE(report.cells.at(0).unmasked());
-  EXPECT_THAT(doing, testing::Contains("zipf + sgd, confirming a gap: run 5, step 2"));
+  EXPECT_THAT(doing, ::testing::Contains("zipf + sgd, confirming a gap: run 5, step 2"));
 }
 
 // Interrupted after each few gradients and started again: the same curves.

@@ -100,6 +100,47 @@ TEST(IntegerValues, AreLegalInEveryFamily) {
   }
 }
 
+TEST(IntegerValues, DistinctAndSlotsNameNoPlaceTwice) {
+  for (const bool slots : {false, true}) {
+    const Contract contract = with_input("i64", slots ? "slots(M)" : "distinct(M)", R"(["N"])");
+    for (const Family family : families_for(*contract.tensor("x"))) {
+      const Tensor x = drawn(contract, {{"N", 50}, {"M", 64}}, family);
+      std::set<int64_t> seen;
+      for (int64_t i = 0; i < x.count(); ++i) {
+        const int64_t at = x.load_int(i);
+        ASSERT_GE(at, slots ? -1 : 0) << to_string(family);
+        ASSERT_LT(at, 64) << to_string(family);
+        ASSERT_TRUE(at < 0 || seen.insert(at).second) << at << " twice, " << to_string(family);
+      }
+    }
+  }
+  // More tokens than slots: the rest have none. Distinct ones cannot be, and no shape asks for them.
+  const Contract slots = with_input("i64", "slots(M)", R"(["N"])");
+  EXPECT_TRUE(draw(*slots.tensor("x"), {{"N", 9}, {"M", 4}}, Family::Natural, 1));
+  const Contract distinct = with_input("i64", "distinct(M)", R"(["N"])");
+  EXPECT_FALSE(draw(*distinct.tensor("x"), {{"N", 9}, {"M", 4}}, Family::Natural, 1));
+  EXPECT_FALSE(distinct.check_shape({{"N", 9}, {"M", 4}}));
+}
+
+// A row in which -0 comes before +0 and nothing is larger: who compares bits takes the wrong one.
+TEST(Ties, HoldBothZeros) {
+  const Contract contract = with_input("f32", "activations");
+  const Tensor x = drawn(contract, kShape, Family::Ties);
+  int telling = 0;
+  for (int64_t r = 0; r < 37; ++r) {
+    ASSERT_FALSE(x.load(r * 64) == 0 && std::signbit(x.load(r * 64)));
+    int64_t first = -1;
+    bool larger = false, plain_first = false;
+    for (int64_t c = 0; c < 64; ++c) {
+      const double value = x.load(r * 64 + c);
+      larger |= value > 0;
+      if (value == 0 && first < 0) first = c, plain_first = !std::signbit(value);
+    }
+    telling += !larger && first >= 0 && !plain_first;
+  }
+  EXPECT_GE(telling, 3);
+}
+
 TEST(IntegerValues, OffsetsRiseFromZeroToTheEnd) {
   const Contract contract = with_input("i32", "offsets(M)", R"(["N"])");
   for (const Family family : families_for(*contract.tensor("x"))) {
@@ -131,6 +172,31 @@ TEST(IntegerValues, NearTopMakesTheLargestSums) {
     seen.insert(x.load_int(i));
   }
   EXPECT_GT(seen.size(), 10u);
+}
+
+TEST(IntegerValues, LargestIsTheFarEndOfTheRange) {
+  const Contract bytes = with_input("i64", "integers(-128, 127)", R"(["N"])");
+  const Tensor low = drawn(bytes, {{"N", 100}, {"M", 1}}, Family::Largest);
+  for (int64_t i = 0; i < low.count(); ++i) EXPECT_EQ(low.load_int(i), -128);
+  const Contract counts = with_input("i64", "integers(-3, 9)", R"(["N"])");
+  EXPECT_EQ(drawn(counts, {{"N", 1}, {"M", 1}}, Family::Largest).load_int(0), 9);
+}
+
+// A mask that is out for whole stretches: short ones and such as cover a tile or a row.
+TEST(IntegerValues, RunsAreShortAndLong) {
+  const Contract contract = with_input("u8", "mask", R"(["N"])");
+  const Tensor x = drawn(contract, {{"N", 4096}, {"M", 1}}, Family::Runs);
+  int64_t run = 1, longest = 1, shortest = 4096;
+  for (int64_t i = 1; i < x.count(); ++i) {
+    if (x.load_int(i) == x.load_int(i - 1)) {
+      longest = std::max(longest, ++run);
+    } else {
+      shortest = std::min(shortest, run);
+      run = 1;
+    }
+  }
+  EXPECT_GE(longest, 256);
+  EXPECT_LE(shortest, 8);
 }
 
 TEST(IntegerValues, PermutedAreAllDifferent) {

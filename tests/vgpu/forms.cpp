@@ -5,18 +5,13 @@
 
 #include <algorithm>
 
+#include "recorder.h"
+
 namespace assay::vgpu::testing {
 
 using golden::Record;
 
 namespace {
-
-Options one_thread(bool watch) {
-  Options options;
-  options.threads = 1;
-  options.watch = watch;
-  return options;
-}
 
 constexpr const char* kHeader =
     ".version 9.0\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 scratch[2048];\n";

@@ -12,7 +12,7 @@ namespace {
 
 using testing::Machine;
 
-constexpr const char* kKernel = R"(
+constexpr const char* kHeardKernel = R"(
 .visible .entry k(.param .u64 x) {
   .reg .b32 %r<4>; .reg .b64 %rd<4>;
   ld.param.u64 %rd1, [x];
@@ -56,7 +56,7 @@ class Counter final : public Listener {
 };
 
 TEST(Listeners, KeepStatesOfTheirOwn) {
-  Machine m(kKernel, {.threads = 4, .watch = true});
+  Machine m(kHeardKernel, {.threads = 4, .watch = true});
   Counter first(1), second(100);
   m.device().listen(&first);
   m.device().listen(&second);
@@ -68,7 +68,7 @@ TEST(Listeners, KeepStatesOfTheirOwn) {
 }
 
 TEST(Listeners, ASlotIsFreeAgainAfterIgnore) {
-  Machine m(kKernel, {.watch = true});
+  Machine m(kHeardKernel, {.watch = true});
   std::vector<std::unique_ptr<Counter>> counters;
   for (uint32_t i = 0; i < kMostListeners; ++i) {
     counters.push_back(std::make_unique<Counter>(1));

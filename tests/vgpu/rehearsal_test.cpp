@@ -8,7 +8,7 @@ namespace {
 
 using testing::Machine;
 
-constexpr uint64_t kSchedules = 7;  // one of each kind
+constexpr uint64_t kRehearsed = 7;  // one of each kind
 
 // Each warp's first lane adds to a counter and leaves what it got, or what `then` makes of it.
 std::string counter(const std::string& then) {
@@ -34,7 +34,7 @@ std::vector<ScheduleDifference> compared(Machine& m, Address a) {
   std::memcpy(parameters.data(), &a, 8);
   Result<Kernel> kernel = m.device().kernel(0, "count");
   EXPECT_TRUE(kernel);
-  return compare_schedules(m.device(), *kernel, {.grid = {1}, .block = {128}}, parameters, kSchedules);
+  return compare_schedules(m.device(), *kernel, {.grid = {1}, .block = {128}}, parameters, kRehearsed);
 }
 
 TEST(Rehearsal, FindsWhatDependsOnTheOrderAndWhoWroteIt) {
@@ -65,6 +65,32 @@ TEST(Rehearsal, LeavesAloneSumsOfFloats) {
               "  st.global.f32 [%rd3+4], %f2;"),
       {.threads = 1});
   EXPECT_TRUE(compared(m, m.array(std::vector<float>(129, 0.1f))).empty());
+}
+
+// Who wants to hear of the runs under other schedules hears of these, and of nothing else.
+TEST(Rehearsal, LetsOthersListenToTheOtherSchedules) {
+  struct Stores : Listener {
+    uint64_t count = 0;
+    void on_access(const Warp&, const Inst&, const Access& access) override {
+      count += access.kind == AccessKind::Store;
+    }
+  };
+  Machine m(counter("st.global.u32 [%rd3+4], %r1;"), {.threads = 1, .watch = true});
+  std::vector<std::byte> parameters(8);
+  const Address a = m.array(std::vector<uint32_t>(129), "out");
+  std::memcpy(parameters.data(), &a, 8);
+  Stores stores;
+  std::vector<uint64_t> schedules;
+  const ScheduleWatch watch{.begin = [&] { return std::vector<Listener*>{&stores}; },
+                            .end = [&](uint64_t schedule) { schedules.push_back(schedule); }};
+  const Kernel kernel = *m.device().kernel(0, "count");
+  EXPECT_TRUE(
+      compare_schedules(m.device(), kernel, {.grid = {1}, .block = {128}}, parameters, 8, watch).empty());
+  EXPECT_EQ(schedules, (std::vector<uint64_t>{3, 4, 5, 7, 6, 1, 2, 15}));
+  EXPECT_GE(stores.count, 4 * schedules.size());
+  const uint64_t before = stores.count;
+  m.launch("count", {1}, {128}, {a});
+  EXPECT_EQ(stores.count, before) << "afterwards nobody is told";
 }
 
 }  // namespace

@@ -257,5 +257,89 @@ TEST(Streams, AHostCallMayWaitForTheHost) {
   bench.streams.synchronise_all();
 }
 
+// ---- Grids that start early
+
+constexpr char kEarlyPtx[] = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry first(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [p];
+  griddepcontrol.launch_dependents;
+  st.global.u32 [%rd1], 7;
+  ret;
+}
+.visible .entry untold(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [p];
+  st.global.u32 [%rd1], 7;
+  ret;
+}
+.visible .entry second(.param .u64 p)
+{
+  .reg .b64 %rd<2>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [p];
+  ld.global.u32 %r1, [%rd1];
+  st.global.u32 [%rd1+4], %r1;
+  ret;
+}
+.visible .entry second_waits(.param .u64 p)
+{
+  .reg .b64 %rd<2>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [p];
+  st.global.u32 [%rd1+8], 1;
+  griddepcontrol.wait;
+  ld.global.u32 %r1, [%rd1];
+  st.global.u32 [%rd1+4], %r1;
+  ret;
+}
+)";
+
+// What `second` copies of what `first` writes. A third operation of the stream sees what both did.
+struct EarlyOutcome {
+  uint32_t copied, last;
+};
+EarlyOutcome run_early(uint64_t seed, const char* first, const char* second, bool early = true,
+                       uint32_t blocks = 3) {
+  Device device{{.threads = 1, .seed = seed}};
+  Streams streams(device, {.seed = seed, .nudge_seconds = 1000, .grid_ended = {}});
+  const auto module = *device.load(kEarlyPtx, "early.ptx");
+  const Address p = *device.memory().allocate(256, 256, MemoryKind::Device, "p");
+  std::memset(device.memory().host(p, 256), 0, 256);
+  const auto grid = [&](const char* name, bool may_be_early) {
+    GridWork work{*device.kernel(module, name), {.grid = {blocks}, .block = {64}}, std::vector<std::byte>(8)};
+    std::memcpy(work.parameters.data(), &p, 8);
+    work.config.early = may_be_early;
+    return work;
+  };
+  streams.submit(kDefaultStream, grid(first, false));
+  streams.submit(kDefaultStream, grid(second, early));
+  CopyWork copy{.to = {.address = p + 16}, .from = {.address = p}, .width = 8};
+  streams.submit(kDefaultStream, std::move(copy));
+  streams.synchronise_all();
+  const auto* words = reinterpret_cast<const uint32_t*>(device.memory().host(p, 256));
+  EXPECT_EQ(words[4], 7u) << "the copy comes after both";
+  return {words[1], words[5]};
+}
+
+TEST_P(Seeds, ADependentThatDoesNotWaitOvertakesTheGridBefore) {
+  const EarlyOutcome outcome = run_early(GetParam(), "first", "second");
+  EXPECT_EQ(outcome.copied, GetParam() == 0 ? 7u : 0u) << "in text order nobody starts early";
+  EXPECT_EQ(outcome.last, outcome.copied);
+}
+
+TEST_P(Seeds, ADependentThatWaitsSeesWhatTheGridBeforeWrote) {
+  EXPECT_EQ(run_early(GetParam(), "first", "second_waits").copied, 7u);
+}
+
+TEST_P(Seeds, NobodyStartsEarlyBeforeAllBlocksHaveSaidSo) {
+  EXPECT_EQ(run_early(GetParam(), "untold", "second").copied, 7u);
+  EXPECT_EQ(run_early(GetParam(), "first", "second", false).copied, 7u)
+      << "it was not launched to start early";
+}
+
 }  // namespace
 }  // namespace assay::vgpu

@@ -17,7 +17,7 @@ class Tiles : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Builds, Tiles, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "watched" : "plain"; });
 
-std::vector<uint16_t> numbers(size_t count) {
+std::vector<uint16_t> halves(size_t count) {
   std::vector<uint16_t> v(count);
   for (size_t i = 0; i < count; ++i) v[i] = static_cast<uint16_t>(i * 5 + 1);
   return v;
@@ -50,7 +50,7 @@ std::string load_kernel(int matrices, bool transposed) {
 }
 
 TEST_P(Tiles, LoadMatrix) {
-  const auto in = numbers(256);
+  const auto in = halves(256);
   for (const int matrices : {1, 2, 4}) {
     for (const bool transposed : {false, true}) {
       Machine m(load_kernel(matrices, transposed), options());
@@ -70,7 +70,7 @@ TEST_P(Tiles, LoadMatrix) {
 }
 
 TEST_P(Tiles, StoreMatrixIsItsInverse) {
-  const auto in = numbers(256);
+  const auto in = halves(256);
   for (const char* trans : {"", ".trans"}) {
     Machine m(fmt::format(R"(
 .shared .align 16 .b8 tile[512];
@@ -107,7 +107,7 @@ TEST_P(Tiles, MoveMatrixTransposes) {
   ret;
 })",
             options());
-  const auto in = numbers(64);
+  const auto in = halves(64);
   const Address dst = m.array(std::vector<uint16_t>(64, 0));
   ASSERT_EQ(m.launch("k", {1}, {32}, {m.array(in), dst}).fault.message, "");
   const auto got = m.read<uint16_t>(dst, 64);
@@ -199,7 +199,7 @@ TEST(TileChecks, UndefinedElementsKeepTheirPlace) {
   Machine m(load_kernel(4, true), one_thread(true));
   Recorder seen;
   m.device().listen(&seen);
-  const Address src = m.array(numbers(256)), dst = m.array(std::vector<uint16_t>(256, 0));
+  const Address src = m.array(halves(256)), dst = m.array(std::vector<uint16_t>(256, 0));
   m.device().memory().mark_initialised(src + 2 * (8 + 3), 2, false);  // matrix 0, row 1, column 3
   ASSERT_EQ(m.launch("k", {1}, {32}, {src, dst}).fault.message, "");
   ASSERT_EQ(seen.violations.size(), 1u);

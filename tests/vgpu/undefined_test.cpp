@@ -7,7 +7,7 @@
 namespace assay::vgpu {
 namespace {
 
-class Stores : public Listener {
+class HeardStores : public Listener {
  public:
   void on_violation(const Warp&, const Inst&, const ViolationInfo& info) override {
     if (info.what == Violation::UndefinedStore) undefined |= info.lanes;
@@ -104,7 +104,7 @@ TEST(Undefined, BitsAreFollowedThroughInstructions) {
 }})",
                                    flow.text),
                        options);
-    Stores stores;
+    HeardStores stores;
     m.device().listen(&stores);
     const Address out = m.array(std::vector<uint32_t>(32));
     const Result<Address> in = m.device().memory().allocate(128, 256, MemoryKind::Device, "in");

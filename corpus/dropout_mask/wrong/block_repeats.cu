@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // The random number depends on the thread, not on the block.
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution, wrong-result
 // assay: class K
 // The mask says what was dropped.
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // Elements are kept with probability p instead of dropped.
 #include <cuda_bf16.h>

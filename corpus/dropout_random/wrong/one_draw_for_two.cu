@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // Two neighbours share a random number.
 #include <cuda_bf16.h>

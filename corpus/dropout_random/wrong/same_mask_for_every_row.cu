@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // The random number depends on the column alone.
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class F
 // The random number does not depend on the seed.
 #include <cuda_bf16.h>

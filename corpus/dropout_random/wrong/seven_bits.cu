@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class C
 // Seven random bits are compared with a threshold that is rounded up: 0.109 is dropped instead of 0.1.
 #include <cuda_bf16.h>

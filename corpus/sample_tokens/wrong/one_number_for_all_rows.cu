@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // All rows use the same random number.
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class C
 // The random number is squared: early tokens are favoured.
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // Logits are multiplied by the temperature.
 #include <cuda_runtime.h>

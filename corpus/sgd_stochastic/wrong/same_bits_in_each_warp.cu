@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class K
 // Every warp uses the same random numbers.
 #include <cuda_bf16.h>

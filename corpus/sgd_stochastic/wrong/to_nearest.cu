@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class C
 // The new weight is rounded to nearest: small steps are lost.
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class C
 // Fifteen random bits are added where sixteen are cut: results lean toward zero.
 #include <cuda_bf16.h>

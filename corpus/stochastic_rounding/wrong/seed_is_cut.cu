@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class D
 // Seeds below 128 are taken for 1: their draws are alike.
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class C
 // Half is added instead of a random number: rounding to nearest.
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result
+// assay: expect fail wrong-distribution
 // assay: class C
 // Nothing random is added.
 #include <cuda_bf16.h>

@@ -108,6 +108,7 @@
       let base = liveHeight - 4;
       for (const a of now) {
         const tall = Math.max(.4, scale(a.bytes));
+        if (base - tall < 19.5) break;  // one after the other within this column: together they are more than there ever was
         context.fillStyle = a.colour;
         context.fillRect(pixel, base - tall, 1, tall);
         base -= tall;

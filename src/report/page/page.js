@@ -605,12 +605,27 @@ function teacher(t) {
       { title: "not finite", value: (r) => r.nonfinite || 0, show: (r) => r.nonfinite || "" },
     ], last.tensors, "Gradients with the kernel against trusted ones")];
 }
+// Single calls at states of the model, judged by the contract.
+function states(t) {
+  if (!t.states || t.states.length === 0) return null;
+  return [h("h3", { class: "minor" }, "Single calls"),
+    h("p", { class: "lede" }, "Inputs as the model has them in each state; every result against its exact value and what rounding explains."),
+    sortable([
+      { title: "state", left: true, value: (r) => r.name, show: (r) => r.name },
+      { title: "tokens", value: (r) => r.model.sequence * r.model.sequences, show: (r) => r.model.sequence * r.model.sequences },
+      { title: "width", value: (r) => r.model.width, show: (r) => r.model.width },
+      { title: "vocabulary", value: (r) => r.model.vocabulary, show: (r) => r.model.vocabulary },
+      { title: "calls", value: (r) => r.calls, show: (r) => r.calls }, { title: "results", value: (r) => r.elements, show: (r) => r.elements },
+      { title: "verdict", left: true, value: (r) => r.failed_site || "", show: (r) => r.failed_site ? `wrong at ${r.failed_site}` : r.elements ? "within rounding" : "not accepted by the contract" },
+    ], t.states, "Calls judged in each state of the model")];
+}
 function training(report) {
   const t = report.training;
   if (!t) return null;
   return h("section", { id: "training", "aria-label": "Training", "data-part": "Training" }, h("h2", {}, "Training"),
     h("p", { class: "lede" }, `The kernel took the slot ${t.slot}${t.sites.length ? ` at ${t.sites.join(", ")}` : ""}.`, t.refused.map((r) => ` Not at ${r}.`)),
     teacher(t),
+    states(t),
     t.cells.length > 0 && [h("h3", { class: "minor" }, "Loss curves"),
       h("p", { class: "lede" }, "Above, the loss of each run; below, how far the run with your kernel is from the trusted one. The band is what two trusted runs differ by that add in another order."),
       h("div", { class: "plots" }, t.cells.map((cell) => cellFigure(cell, report.verdict === "fail")))]);

@@ -99,7 +99,12 @@ Buffers::Memory Buffers::allocate_buffer(const BufferRequest& request, Side side
                 .sparse = !request.parts.empty(),
                 .made = request.made.has_value(),
                 .side = side};
-  if (real_ && !memory.sparse && memory.extent.length > 0) {
+  if (witnessed_ && !memory.sparse && !memory.made && memory.extent.length > 0) {
+    const int64_t phase = request.offset % kAlignment, from = request.offset - phase;
+    check(runtime_.cudaMalloc(&memory.exact, size(phase + request.length)), kAllocation);
+    memory.guarded = GuardedMemory::Held{static_cast<std::byte*>(memory.exact) - from, from,
+                                         request.offset + request.length};
+  } else if (real_ && !memory.sparse && memory.extent.length > 0) {
     if (!guards_) guards_.emplace(find_virtual_memory());
     memory.guarded = guards_->allocate(memory.extent, side);
   }
@@ -109,7 +114,9 @@ Buffers::Memory Buffers::allocate_buffer(const BufferRequest& request, Side side
 
 void Buffers::release(std::deque<Memory>& memories) {
   for (const Memory& memory : memories) {
-    if (memory.guarded)
+    if (memory.exact)
+      runtime_.cudaFree(memory.exact);
+    else if (memory.guarded)
       guards_->release(*memory.guarded);
     else
       runtime_.cudaFree(memory.base);
@@ -160,6 +167,11 @@ void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferReque
 void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
     if (request.made) return make(request, memory);
+    if (witnessed_ && !request.is_input) return;
+    for (std::size_t i = 0; i < request.pointers.size(); ++i) {
+      const std::byte* target = address(call, which, request.pointers[i]);
+      std::memcpy(file_ + request.in + request.offset + size(8) * i, &target, sizeof target);
+    }
     const std::byte* image = file_ + request.in;
     copy_parts(memory.base, image, request, memory, kHostToDevice, kCopyIn);
     if (request.length == 0) return;
@@ -236,6 +248,7 @@ void Buffers::save_places(const CallRequest& call, std::size_t which, const prot
 void Buffers::release_made() {
   if (std::any_of(memories_.begin(), memories_.end(), [](const Memory& memory) { return memory.made; }))
     release(memories_);
+  if (guards_) guards_->trim();
 }
 
 void Buffers::queue_inputs(const CallRequest& call, std::size_t which, bool late) {
@@ -265,6 +278,7 @@ void Buffers::queue_outputs(const CallRequest& call, std::size_t which) {
 }
 
 void Buffers::save(const CallRequest& call, std::size_t which, bool from_copies) {
+  if (witnessed_) return;
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
     // What does not exist cannot have changed.
     if (memory.guarded) std::memcpy(file_ + request.out, file_ + request.in, size(request.bytes));
@@ -273,10 +287,46 @@ void Buffers::save(const CallRequest& call, std::size_t which, bool from_copies)
   });
 }
 
+void Buffers::change_inputs(const CallRequest& call, std::size_t which, int byte) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (request.is_read_only && request.length > 0)
+      check(runtime_.cudaMemset(memory.base + request.offset, byte, size(request.length)), "a fill");
+  });
+}
+
+void Buffers::restore_inputs(const CallRequest& call, std::size_t which) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (request.is_read_only && request.length > 0)
+      check(runtime_.cudaMemcpy(memory.base + request.offset, file_ + request.in + request.offset,
+                                size(request.length), kHostToDevice),
+            kCopyIn);
+  });
+}
+
+std::vector<protocol::BufferPlace> Buffers::tensors(const Request& request) const {
+  std::vector<protocol::BufferPlace> found;
+  std::size_t next = 0;
+  for (const CallRequest& call : request.calls)
+    for (const BufferRequest& buffer : call.buffers) {
+      if (next >= memories_.size()) return found;
+      const Memory& memory = memories_[next++];
+      if (buffer.shares < 0)
+        found.push_back(
+            {buffer.name, reinterpret_cast<uint64_t>(memory.base + buffer.offset), buffer.length});
+    }
+  return found;
+}
+
 std::byte* Buffers::address(const CallRequest& call, std::size_t which, int buffer) const {
   auto i = static_cast<std::size_t>(buffer);
   if (const int shares = call.buffers[i].shares; shares >= 0) i = static_cast<std::size_t>(shares);
   return memories_[index(call, which, i)].base + call.buffers[i].offset;
+}
+
+const std::byte* Buffers::filled(const CallRequest& call, std::size_t which, int buffer, bool ordered) const {
+  const BufferRequest& request = call.buffers[static_cast<std::size_t>(buffer)];
+  const Memory& memory = memories_[index(call, which, static_cast<std::size_t>(buffer))];
+  return (ordered && request.is_input ? memory.copy : memory.base) + request.offset;
 }
 
 }  // namespace assay::worker

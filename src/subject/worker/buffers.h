@@ -14,9 +14,14 @@ namespace assay::worker {
 
 class Buffers {
  public:
-  // `streams`: one for each call.
-  Buffers(const Runtime& runtime, const Stream* streams, bool real_gpu)
-      : runtime_(runtime), streams_(streams), real_(real_gpu), device_fill_(runtime) {}
+  // `streams`: one for each call. `witnessed`: a tool looks for accesses past the end and for what was never written. So
+  // allocations of a real GPU end where their tensors do, nothing is put into outputs, and nothing is copied back.
+  Buffers(const Runtime& runtime, const Stream* streams, bool real_gpu, bool witnessed)
+      : runtime_(runtime),
+        streams_(streams),
+        real_(real_gpu),
+        witnessed_(real_gpu && witnessed),
+        device_fill_(runtime) {}
 
   // Maps as much of the memory file.
   void map(int64_t bytes);
@@ -47,8 +52,18 @@ class Buffers {
   // Copies the allocations, or those copies, to the memory file.
   void save(const protocol::CallRequest& call, std::size_t which, bool from_copies);
 
+  // Other bytes in what the call may only read, and what the memory file holds for it again.
+  void change_inputs(const protocol::CallRequest& call, std::size_t which, int byte);
+  void restore_inputs(const protocol::CallRequest& call, std::size_t which);
+
+  // Where the tensors of a request are.
+  std::vector<protocol::BufferPlace> tensors(const protocol::Request& request) const;
+
   // What the subject is given for a buffer.
   std::byte* address(const protocol::CallRequest& call, std::size_t which, int buffer) const;
+  // Once it is filled: where the bytes are that it will hold when the call begins.
+  const std::byte* filled(const protocol::CallRequest& call, std::size_t which, int buffer,
+                          bool ordered) const;
 
  private:
   struct Memory {
@@ -58,6 +73,7 @@ class Buffers {
     bool sparse = false;  // only parts of it are used
     bool made = false;    // filled as it is touched
     std::optional<GuardedMemory::Held> guarded;
+    void* exact = nullptr;  // … or an allocation that is no larger than the tensor
     Side side = Side::End;  // … which faults
     bool fits(const protocol::BufferRequest& request, Side wanted) const;
     // The bytes of the allocation that exist: all of it, unless an unmapped page comes first.
@@ -85,7 +101,7 @@ class Buffers {
 
   const Runtime& runtime_;
   const Stream* streams_;
-  bool real_;
+  bool real_, witnessed_;
   DeviceFill device_fill_;
   bool shifted_ = false;
   std::optional<GuardedMemory> guards_;  // of a real GPU, from the first allocation on

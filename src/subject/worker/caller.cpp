@@ -16,19 +16,28 @@ char subject_path[4096];
 const void* runtime_base = nullptr;
 const void* own_base = nullptr;
 HostReport report_hook = nullptr;
+bool has_driver = false;
 
-constexpr const char* kSystem[] = {"libc.so",  "ld-linux", "libstdc++.so", "libgcc_s.so", "libpthread.so",
-                                   "libdl.so", "libm.so",  "linux-vdso",   "libc++.so",   "libc++abi.so"};
+constexpr const char* kSystemLibraries[] = {"libc.so",       "ld-linux",    "libstdc++.so", "libgcc_s.so",
+                                            "libpthread.so", "libdl.so",    "libm.so",      "linux-vdso",
+                                            "libc++.so",     "libc++abi.so"};
+constexpr const char* kDriverLibraries[] = {"libcuda.so",  "libcudart.so", "libnvidia-",
+                                            "libnvrtc.so", "libnvJitLink", "libcudadebugger"};
 
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
-bool is_system(const char* file) {
-  for (const char* name : kSystem)
+template <std::size_t N>
+bool is_one_of(const char* const (&names)[N], const char* file) {
+  for (const char* name : names)
     if (std::strncmp(file, name, std::strlen(name)) == 0) return true;
   return false;
+}
+
+bool is_system(const char* file) {
+  return is_one_of(kSystemLibraries, file);
 }
 
 // Whether this was not reported before. No memory is allocated here: this runs in a signal handler.
@@ -48,7 +57,8 @@ bool is_new(const char* what, const char* why) {
 
 }  // namespace
 
-void know_callers(const std::string& subject, const void* runtime) {
+void know_callers(const std::string& subject, const void* runtime, bool driver) {
+  has_driver = driver;
   std::snprintf(subject_path, sizeof subject_path, "%s", subject.c_str());
   Dl_info info{};
   if (dladdr(runtime, &info) != 0) runtime_base = info.dli_fbase;
@@ -76,6 +86,7 @@ Caller caller_of(const CallStack& stack) {
     if (std::strcmp(info.dli_fname, subject_path) == 0) return Caller::Subject;
     const char* file = file_name(info.dli_fname);
     if (std::strncmp(file, "libffi.so", 9) == 0) return Caller::Subject;
+    if (has_driver && is_one_of(kDriverLibraries, file)) return Caller::Runtime;
     if (info.dli_sname && std::strcmp(info.dli_sname, "pthread_getattr_np") == 0) return Caller::Library;
     if (!is_system(file)) return Caller::Library;
     // The loader's own calls come right after the return from the signal handler. Where it calls others, it

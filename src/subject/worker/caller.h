@@ -9,8 +9,8 @@
 namespace assay::worker {
 
 // `subject`: the library that will be loaded, by the name it is loaded under. `runtime`: any function of the
-// CUDA runtime.
-void know_callers(const std::string& subject, const void* runtime);
+// CUDA runtime. `driver`: that of a real GPU, with its libraries, counts as the runtime.
+void know_callers(const std::string& subject, const void* runtime, bool driver);
 
 struct CallStack {
   static constexpr int kMost = 24;
@@ -30,7 +30,7 @@ bool is_libc(const void* code);
 // caller's wrapper.
 bool is_libcs_own(const CallStack& stack);
 
-// Makes a finding of it, once for each message. Before the runtime is there, and on a real GPU, nothing.
+// Makes a finding of it, once for each message. Before the runtime is there, nothing.
 using HostReport = decltype(&::assay_report_host);
 void report_to(HostReport hook);
 void report(const Ruling& ruling, const char* what, const CallStack& stack);

@@ -83,6 +83,12 @@ void GuardedMemory::release(const Held& held) {
   if (held.region >= 0) regions_[static_cast<std::size_t>(held.region)].used = false;
 }
 
+void GuardedMemory::trim() {
+  constexpr int64_t kLarge = int64_t{256} << 20;
+  for (Region& region : regions_)
+    if (!region.used && region.mapped > kLarge) unmap(region);
+}
+
 std::optional<int> GuardedMemory::find_region(int64_t mapped) {
   int unused = -1;
   for (std::size_t i = 0; i < regions_.size(); ++i) {

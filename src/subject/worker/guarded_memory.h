@@ -83,6 +83,8 @@ class GuardedMemory {
   // Nothing where the driver has no such functions, or no memory left. Not cleared.
   std::optional<Held> allocate(const Extent& extent, Side side);
   void release(const Held& held);
+  // Gives large memory that is not used back to the GPU, which others use as well.
+  void trim();
 
  private:
   // Mapped memory with an unmapped page on either side. Kept for the next allocation of its size.

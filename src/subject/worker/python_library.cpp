@@ -16,7 +16,7 @@ namespace {
 const assay::worker::Runtime& runtime() {
   static const assay::worker::Runtime loaded = [] {
     assay::worker::Runtime found{};
-    assay::worker::load(found);
+    assay::worker::load(found, false);
     return found;
   }();
   return loaded;

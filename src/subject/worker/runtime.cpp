@@ -4,7 +4,7 @@
 
 namespace assay::worker {
 
-std::string load(Runtime& runtime) {
+std::string load(Runtime& runtime, bool real) {
   void* library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
   if (!library) return std::string("the CUDA runtime cannot be loaded: ") + dlerror();
   std::string missing;
@@ -32,7 +32,15 @@ std::string load(Runtime& runtime) {
   ASSAY_FIND(cudaLibraryLoadData);
   ASSAY_FIND(cudaLibraryGetKernel);
   ASSAY_FIND(cudaFuncSetAttribute);
+  ASSAY_FIND(cudaDeviceGetAttribute);
+  ASSAY_FIND(cudaStreamBeginCapture);
+  ASSAY_FIND(cudaStreamEndCapture);
+  ASSAY_FIND(cudaGraphInstantiate);
+  ASSAY_FIND(cudaGraphLaunch);
+  ASSAY_FIND(cudaGraphExecDestroy);
+  ASSAY_FIND(cudaGraphDestroy);
 #undef ASSAY_FIND
+  if (real) return missing;
 #define ASSAY_FIND_HOOK(name) find(runtime.name, #name, false);
   ASSAY_HOOKS(ASSAY_FIND_HOOK)
 #undef ASSAY_FIND_HOOK

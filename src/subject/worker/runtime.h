@@ -35,13 +35,20 @@ struct Runtime {
   int (*cudaLibraryLoadData)(void**, const void*, void*, void**, unsigned, void*, void**, unsigned);
   int (*cudaLibraryGetKernel)(void**, void*, const char*);
   int (*cudaFuncSetAttribute)(const void*, int, int);
+  int (*cudaDeviceGetAttribute)(int*, int, int);
+  int (*cudaStreamBeginCapture)(Stream, int);
+  int (*cudaStreamEndCapture)(Stream, void**);
+  int (*cudaGraphInstantiate)(void**, void*, unsigned long long);
+  int (*cudaGraphLaunch)(void*, Stream);
+  int (*cudaGraphExecDestroy)(void*);
+  int (*cudaGraphDestroy)(void*);
   // Of the virtual device only (protocol/hooks.h); null elsewhere.
 #define ASSAY_HOOK_POINTER(name) decltype(&::name) name;  // NOLINT(bugprone-macro-parentheses)
   ASSAY_HOOKS(ASSAY_HOOK_POINTER)
 #undef ASSAY_HOOK_POINTER
 };
 
-// An empty string, or what is missing.
-std::string load(Runtime& runtime);
+// An empty string, or what is missing. `real`: of a real GPU, or of what stands in for it: no hooks.
+std::string load(Runtime& runtime, bool real);
 
 }  // namespace assay::worker

@@ -165,17 +165,11 @@ constexpr PathCall kPathCalls[] = {
     {Effect::Changes, SCMP_SYS(lremovexattr), "removexattr", -1, 0},
 };
 
-// Of those, what Landlock does not guard.
-constexpr int kUnguarded[] = {SCMP_SYS(truncate),    SCMP_SYS(chmod),       SCMP_SYS(fchmodat),
-                              SCMP_SYS(chown),       SCMP_SYS(lchown),      SCMP_SYS(fchownat),
-                              SCMP_SYS(utime),       SCMP_SYS(utimes),      SCMP_SYS(utimensat),
-                              SCMP_SYS(futimesat),   SCMP_SYS(setxattr),    SCMP_SYS(lsetxattr),
-                              SCMP_SYS(removexattr), SCMP_SYS(lremovexattr)};
-
 // Written once, before the filter is there: a signal handler is given nothing.
 char own_folder[PATH_MAX + 8];
 char own_program[PATH_MAX + 32];  // the folder of the worker and its libraries
 char own_process[32];             // "/proc/123/"
+bool with_driver;                 // of a real GPU
 uint64_t permission;  // in the sixth argument, which none of these calls has: the handler's own may go on
 
 long permitted(int number, const uint64_t (&arguments)[6]) {
@@ -298,6 +292,8 @@ long on_refused_call(int number, const uint64_t (&arguments)[6], const void* cod
   }
   for (const Refused& refused : kRefused) {
     if (refused.number != number) continue;
+    if (with_driver && refused.driver && (caller == Caller::Runtime || caller == Caller::Worker))
+      return permitted(number, arguments);
     const bool local = number == SYS_socket && arguments[0] == AF_UNIX;
     if (local && is_libcs_own(stack)) return -EAFNOSUPPORT;
     const bool own =
@@ -332,6 +328,11 @@ void on_stopped(int, siginfo_t* info, void* context) {
   const CallStack stack = call_stack();
   report(judge_call(kProcesses, Caller::Subject, false), name, stack);
   die_refused(name);
+}
+
+// Its process is refused where it is made.
+bool is_drivers_own() {
+  return with_driver && caller_of(call_stack()) == Caller::Runtime;
 }
 
 bool watch_refusals(const std::string& folder) {
@@ -389,25 +390,24 @@ bool add_path_rules(scmp_filter_ctx filter) {
                                   SCMP_A0(SCMP_CMP_EQ, SIGSYS), SCMP_A1(SCMP_CMP_NE, 0)) == 0;
 }
 
-// The driver of a real GPU, an interpreter and its compilers may try what they can do without: refused calls
-// fail, and end nothing. With a driver files are changed by nobody, as far as Landlock does not guard them;
-// an interpreter owns what it may write to.
+// An interpreter and its compilers may try what they can do without: refused calls fail, and end nothing; and it owns
+// what it may write to. The driver of a real GPU makes calls that the subject may not: who makes them decides.
 bool refuse_calls(Confinement::Who who) {
   const bool driver = who == Confinement::Who::Driver, interpreter = who == Confinement::Who::Interpreter;
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   if (!filter) return false;
-  const uint32_t refuse = driver || interpreter ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_TRAP;
+  const uint32_t refuse = interpreter ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_TRAP;
   bool good = true;
   for (const Refused& refused : kRefused) {
     const bool conditional =
         std::find(std::begin(kConditional), std::end(kConditional), refused.number) != std::end(kConditional);
-    if (conditional || (driver && refused.driver) || (interpreter && refused.compiler)) continue;
-    good &= seccomp_rule_add(filter, refuse, refused.number, 0) == 0;
+    if (conditional || (interpreter && refused.compiler)) continue;
+    good &= (driver && refused.driver
+                 ? seccomp_rule_add(filter, refuse, refused.number, 1, SCMP_A5(SCMP_CMP_NE, permission))
+                 : seccomp_rule_add(filter, refuse, refused.number, 0)) == 0;
   }
   good &= add_conditional_rules(filter, refuse, interpreter);
-  if (!driver && !interpreter) good &= add_path_rules(filter);
-  for (const int number : kUnguarded)
-    if (driver) good &= seccomp_rule_add(filter, refuse, number, 0) == 0;
+  if (!interpreter) good &= add_path_rules(filter);
   good = good && seccomp_load(filter) == 0;
   seccomp_release(filter);
   return good;
@@ -491,8 +491,10 @@ bool guard_files(const Confinement& confinement) {
     allow_under(ruleset, confinement.build_folder.c_str(), kWrites | renames | reads);
   for (const char* device : {"/dev/null", "/dev/zero"})
     allow_under(ruleset, device, LANDLOCK_ACCESS_FS_WRITE_FILE);
-  if (confinement.who == Confinement::Who::Driver)
+  if (confinement.who == Confinement::Who::Driver || confinement.who == Confinement::Who::Witnessed)
     allow_under(ruleset, "/dev", LANDLOCK_ACCESS_FS_WRITE_FILE);
+  if (confinement.who == Confinement::Who::Witnessed)
+    allow_under(ruleset, "/tmp", kWrites);  // where tools talk
   allow_under(ruleset, "/proc/self", LANDLOCK_ACCESS_FS_WRITE_FILE);
   const bool good = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
   close(ruleset);
@@ -504,16 +506,20 @@ bool confined = false;
 }  // namespace
 
 void refuse_process(const char* name) {
-  if (confined) end_for_process(name);
+  if (confined && !is_drivers_own()) end_for_process(name);
 }
 
 std::string enter_sandbox(const Confinement& confinement, bool& files_guarded) {
-  const bool judged = confinement.who == Confinement::Who::Library;
+  const bool witnessed = confinement.who == Confinement::Who::Witnessed;
+  const bool judged =
+      confinement.who == Confinement::Who::Library || confinement.who == Confinement::Who::Driver;
+  with_driver = confinement.who == Confinement::Who::Driver;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return "no_new_privs could not be set";
   files_guarded = guard_files(confinement);
   if (judged && !watch_refusals(confinement.folder)) return "refusals could not be watched";
   if (!give_up_capabilities()) return "capabilities could not be given up";
   confined = judged;
+  if (witnessed) return "";
   return refuse_calls(confinement.who) ? "" : "the system call filter could not be installed";
 }
 

@@ -3,11 +3,10 @@
 // Not allowed: new processes or programs, the network, tracing or signalling other processes, privileges,
 // changing owners, modes and times of files, and (where the kernel has Landlock) writing outside `folder`.
 //
-// On the virtual device every such system call is stopped and judged (policy.h), and so is every attempt to
-// look at a file. A subject that does something forbidden ends there, and the attempt is reported as a
-// finding. On a real GPU the driver needs its device files, sockets and helper threads; a refused call fails
-// with EPERM.
-
+// Every such system call is stopped and judged (policy.h), and so is every attempt to look at a file. A subject that
+// does something forbidden ends there, and the attempt is reported as a finding. On a real GPU the driver needs its
+// device files and sockets: what its libraries ask for is let through, and the threads that it started before are not
+// filtered at all.
 //
 // A Python subject is confined by the kernel alone, because compilers that it starts inherit the rules and
 // cannot be made to judge their own calls: refused calls fail with EPERM, and Landlock confines what is read
@@ -25,6 +24,7 @@ struct Confinement {
     Library,      // nobody
     Driver,       // of a real GPU
     Interpreter,  // Python, torch, and the compilers that they start
+    Witnessed,    // the driver, and a tool that observes it: files are guarded, and nothing else
   };
   std::string folder;  // the only place that the subject may write to
   Who who = Who::Library;

@@ -1,14 +1,19 @@
 #include "subject/worker/worker.h"
 
+#include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "protocol/lines.h"
 #include "protocol/messages.h"
 #include "protocol/protocol.h"
@@ -16,6 +21,8 @@
 #include "subject/worker/caller.h"
 #include "subject/worker/entry_point.h"
 #include "subject/worker/failure.h"
+#include "subject/worker/host_report.h"
+#include "subject/worker/load.h"
 #include "subject/worker/runtime.h"
 #include "subject/worker/sandbox.h"
 #include "subject/worker/surroundings.h"
@@ -27,7 +34,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr int kBadMessage = 3;  // exit status: the other side is gone, or does not speak this protocol
+constexpr int kFirstOwnFile = 64;  // descriptors of the worker's own, above those that it was started with
+constexpr int kBadMessage = 3;     // exit status: the other side is gone, or does not speak this protocol
 
 template <class Message>
 void send(const Message& message) {
@@ -77,13 +85,14 @@ class Worker {
         return kBadMessage;
       }
       serve(*request);
+      go_on(*request);
     }
     return 0;
   }
 
  private:
   void prepare(protocol::Ready& ready) {
-    if (ready.problem = load(runtime_); !ready.problem.empty()) return;
+    if (ready.problem = load(runtime_, setup_.real_gpu); !ready.problem.empty()) return;
     int count = 0;
     if (const int error = runtime_.cudaGetDeviceCount(&count); error != 0 || count == 0) {
       ready.problem = std::string("there is no CUDA device: ") + runtime_.cudaGetErrorString(error);
@@ -94,9 +103,11 @@ class Worker {
       if (!setup_.default_stream)
         check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
     if (!python_) {
-      know_callers(setup_.path, reinterpret_cast<const void*>(runtime_.cudaFree));
-      report_to(runtime_.assay_report_host);
+      know_callers(setup_.path, reinterpret_cast<const void*>(runtime_.cudaFree), setup_.real_gpu);
+      if (setup_.real_gpu) report_host_to(fcntl(protocol::kEvents, F_DUPFD_CLOEXEC, kFirstOwnFile));
+      report_to(setup_.real_gpu ? report_host : runtime_.assay_report_host);
     }
+    if (setup_.real_gpu && !python_) load_.warm_up();
     set_clock(setup_.clock);
     if (!setup_.real_gpu && !python_)
       clear_environment();  // the runtime has read its settings, the loader its paths
@@ -114,9 +125,10 @@ class Worker {
 
   Confinement confinement() const {
     Confinement confinement{.folder = setup_.folder};
-    confinement.who = setup_.real_gpu ? Confinement::Who::Driver
-                      : python_       ? Confinement::Who::Interpreter
-                                      : Confinement::Who::Library;
+    confinement.who = setup_.is_witnessed ? Confinement::Who::Witnessed
+                      : setup_.real_gpu   ? Confinement::Who::Driver
+                      : python_           ? Confinement::Who::Interpreter
+                                          : Confinement::Who::Library;
     confinement.build_folder = setup_.build_folder;
     confinement.hidden = setup_.hidden;
     return confinement;
@@ -149,13 +161,80 @@ class Worker {
       make_calls(request, reply);
     } catch (const Failed& failed) {
       reply.failure = {failed.error, runtime_.cudaGetErrorName(failed.error),
-                       runtime_.cudaGetErrorString(failed.error), failed.stage};
+                       runtime_.cudaGetErrorString(failed.error), failed.stage, reply.returned.empty()};
     } catch (const PythonFailed& failed) {
       reply.python = failed.failure;
     }
     if (request.sample) end_sample(reply);
     if (runtime_.assay_range_forget) runtime_.assay_range_forget();
+    reply.gone_on = std::exchange(gone_on_, std::nullopt);
+    reply.busy = std::exchange(busy_, 0);
+    if (reply.failure) load_.forget();
+    if (setup_.is_witnessed) reply.buffers = buffers_.tensors(request);
     send(reply);
+  }
+
+  // ---- load, on a real GPU
+
+  void repeat_under_load(const protocol::Request& request, protocol::Reply& reply) {
+    const protocol::LoadRequest& wanted = *request.load;
+    protocol::LoadReport& report = reply.load.emplace();
+    if (!load_.is_ready()) return;
+    const auto make = [&](std::size_t i) { call(request.calls[i], i); };
+    const auto start = Clock::now();
+    while (report.repeats < wanted.repeats && seconds_since(start) < wanted.seconds && !report.difference)
+      report.difference = load_.repeat(mix(wanted.seed) % 4 + static_cast<uint64_t>(report.repeats++), make);
+    check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    if (report.difference) {  // this is the result that is looked at
+      for (std::size_t i = 0; i < request.calls.size(); ++i) buffers_.save(request.calls[i], i, false);
+      load_.forget();
+      return;
+    }
+    if (wanted.graph) replay_graph(request, report);
+  }
+
+  // What goes wrong in a graph was not promised to go well: it is said, and is no failure.
+  void replay_graph(const protocol::Request& request, protocol::LoadReport& report) {
+    try {
+      Load::Replayed replayed =
+          load_.replay_graph(request.calls, [&](std::size_t i) { call(request.calls[i], i); });
+      report.graph_difference = std::move(replayed.difference);
+      report.no_graph = std::move(replayed.no_graph);
+    } catch (const Failed& failed) {
+      report.no_graph = std::string(failed.stage) + ": " + runtime_.cudaGetErrorString(failed.error);
+    }
+    load_.forget();
+  }
+
+  // While the command judges what came of the call, the GPU has nothing else to do.
+  void go_on(const protocol::Request& request) {
+    if (!request.goes_on || !load_.is_ready()) return;
+    constexpr int kMostRepeats = 400;
+    constexpr double kMostSeconds = 1, kSlow = 0.01;  // of all; of one
+    const auto start = Clock::now();
+    constexpr int kMostSlow = 3;
+    int slow = 0;
+    protocol::GoneOn& done = gone_on_.emplace();
+    done.id = request.id;
+    try {
+      while (!done.differs && done.repeats < kMostRepeats && seconds_since(start) < kMostSeconds &&
+             !is_asked()) {
+        const auto begun = Clock::now();
+        const auto seed = mix(request.id) % 1024 + static_cast<uint64_t>(done.repeats++);
+        done.differs = load_.repeat(seed, [&](std::size_t i) { call(request.calls[i], i); }).has_value();
+        slow += seconds_since(begun) > kSlow;
+        if (slow == kMostSlow) break;  // the GPU has others to serve
+      }
+      check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    } catch (const Failed&) {
+      _exit(protocol::kDeviceLost);  // the device is of no further use; the command makes the same call again
+    }
+    busy_ += seconds_since(start);
+  }
+
+  static bool is_asked() {
+    pollfd waiting{protocol::kSocket, POLLIN, 0};
+    return poll(&waiting, 1, 0) != 0;
   }
 
   void make_calls(const protocol::Request& request, protocol::Reply& reply) {
@@ -172,6 +251,9 @@ class Worker {
     if (python_ && runtime_.assay_fill_new) runtime_.assay_fill_new(request.new_content);
     make_earlier_calls(calls, request.earlier_calls);
     each([&](const CallRequest& c, std::size_t i) { buffers_.fill(c, i, request.ordered); });
+    load_.forget();
+    const bool is_repeated = setup_.real_gpu && !python_ && !request.sample &&
+                             (request.load || request.goes_on) && load_.keep_contents(calls, request.ordered);
     check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
     if (request.ordered) {
       // A missing order shows when the caller's work comes late, or when everyone else's does.
@@ -193,6 +275,8 @@ class Worker {
       each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, true); });
     }
     check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    if (is_repeated) load_.keep_results();
+    busy_ += seconds_since(start);
     if (request.sample) {
       end_sample(reply);
       each([&](const CallRequest& c, std::size_t i) {
@@ -204,6 +288,11 @@ class Worker {
       buffers_.release_made();
     } else if (!request.ordered) {
       each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, false); });
+    }
+    if (request.load && setup_.real_gpu && !request.sample) {
+      const auto begun = Clock::now();
+      repeat_under_load(request, reply);
+      busy_ += seconds_since(begun);
     }
     if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
     if (runtime_.assay_report_precision) runtime_.assay_report_precision();
@@ -252,8 +341,11 @@ class Worker {
   protocol::LineBuffer received_;
   Runtime runtime_{};
   Stream streams_[2] = {};
-  Buffers buffers_{runtime_, streams_, setup_.real_gpu};
+  Buffers buffers_{runtime_, streams_, setup_.real_gpu, setup_.is_witnessed};
   EntryPoint entry_{setup_, runtime_, streams_};
+  Load load_{runtime_, buffers_, streams_};
+  std::optional<protocol::GoneOn> gone_on_;  // since the last reply
+  double busy_ = 0;                          // seconds, since then
   std::optional<PythonEntry> python_;
 };
 

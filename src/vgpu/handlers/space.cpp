@@ -176,8 +176,12 @@ void lower_proxy_fence(Lowering& l) {
   l.emit(l.inst->has(ptx::Mod::async) ? proxy_fence : nothing);
 }
 
-// A grid starts after the one before it has ended, so there is nothing to wait for: listeners are told.
+// Where the grid before still runs, the block stops until it has ended; listeners are told afterwards.
 const Inst* grid_wait(Warp& w, const Inst& i) {
+  if (w.grid->prior_runs.load(std::memory_order_relaxed) && w.lanes_of(i) != 0) {
+    w.block->awaits_prior = true;
+    return yield(w, &i);
+  }
   if constexpr (kWatched) {
     if (const uint32_t lanes = w.lanes_of(i))
       for (Listener* listener : listeners(w)) listener->on_grid_wait(w, lanes);
@@ -185,8 +189,15 @@ const Inst* grid_wait(Warp& w, const Inst& i) {
   return &i + 1;
 }
 
+// Under a schedule that lets dependents start early, the block stops here until they have got as far as they get.
+const Inst* launch_dependents(Warp& w, const Inst& i) {
+  if (!w.grid->holds_at_trigger.load(std::memory_order_relaxed) || w.lanes_of(i) == 0) return &i + 1;
+  w.block->triggered = true;
+  return yield(w, &i + 1);
+}
+
 void lower_grid_dependency(Lowering& l) {
-  l.emit(l.inst->has(ptx::Mod::wait) ? grid_wait : nothing);
+  l.emit(l.inst->has(ptx::Mod::wait) ? grid_wait : launch_dependents);
 }
 
 void lower_hint(Lowering& l) {

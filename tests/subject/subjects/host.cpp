@@ -27,6 +27,25 @@ using S = void*;
 SUBJECT(copy) {
   return cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream);
 }
+extern "C" int cudaMemsetAsync(void*, int, size_t, void*);
+extern "C" int cudaStreamSynchronize(void*);
+extern "C" int cudaStreamIsCapturing(void*, int*);
+// From its fourth call on.
+SUBJECT(is_wrong_later) {
+  static int calls;
+  const int error = cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream);
+  return ++calls < 4 ? error : cudaMemsetAsync(y + 3, 0, sizeof(float), stream);
+}
+SUBJECT(waits_for_the_device) {
+  cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream);
+  cudaStreamSynchronize(stream);
+  return 0;
+}
+SUBJECT(does_less_while_captured) {
+  int capturing = 0;
+  cudaStreamIsCapturing(stream, &capturing);
+  return cudaMemcpyAsync(y, x, (n - (capturing ? 1 : 0)) * sizeof(float), 3, stream);
+}
 SUBJECT(returns_seven) {
   return 7;
 }

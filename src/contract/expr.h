@@ -6,9 +6,8 @@
 #include <string>
 
 #include "contract/formula.h"
-#include "reference/names.h"
 
-namespace assay::reference {
+namespace assay::contract {
 
 ExprPtr clone(const Expr& expr);
 Statement clone(const Statement& statement);
@@ -59,4 +58,4 @@ void rename_binders(ExprPtr& expr, Fresh&& fresh) {
       if (*end) rename_binders(*end, fresh);
 }
 
-}  // namespace assay::reference
+}  // namespace assay::contract

@@ -1,10 +1,10 @@
-#include "reference/expr.h"
+#include "contract/expr.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace assay::reference {
+namespace assay::contract {
 
 ExprPtr clone(const Expr& expr) {
   auto copy = std::make_unique<Expr>();
@@ -144,4 +144,4 @@ std::string canonical_text(const Expr& expr) {
   return to_text(*copy);
 }
 
-}  // namespace assay::reference
+}  // namespace assay::contract

@@ -1,0 +1,30 @@
+// violates: coverage
+// The last block is missing, unless it is the only one or full.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 10000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+__global__ void k(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<n < 256 ? 1 : n / 256, 256, 0, stream>>>(x, y, n);
+}

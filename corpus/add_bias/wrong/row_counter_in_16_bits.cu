@@ -1,0 +1,24 @@
+// assay: expect fail timeout, out-of-bounds, unwritten-output, wrong-result, data-race
+// assay: class D
+// Rows are counted in 16 bits: of more than 65,536, the loop begins again.
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+using bf16 = __nv_bfloat16;
+
+namespace {
+
+__global__ void add_kernel(const bf16* x, const bf16* b, bf16* y, int rows, int cols) {
+  for (unsigned short r = blockIdx.x; r < rows; r += gridDim.x)
+    for (int c = threadIdx.x; c < cols; c += blockDim.x) {
+      const int64_t at = int64_t{r} * cols + c;
+      y[at] = __float2bfloat16(__bfloat162float(x[at]) + __bfloat162float(b[c]));
+    }
+}
+
+}  // namespace
+
+extern "C" void add_bias(const bf16* x, const bf16* b, bf16* y, int rows, int cols, cudaStream_t stream) {
+  add_kernel<<<264, 256, 0, stream>>>(x, b, y, rows, cols);
+}

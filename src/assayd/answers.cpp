@@ -1,0 +1,155 @@
+// What assayd answers: metrics for Prometheus, evidence for `assay fleet`, alarms, and a page for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "assayd/daemon.h"
+#include "assayd/page.h"
+#include "monitor/fleet.h"
+
+namespace assay::assayd {
+
+using monitor::Drop;
+using Json = nlohmann::json;
+
+Answer Daemon::answer(std::string_view path) {
+  if (path == "/metrics") return {200, "text/plain; version=0.0.4; charset=utf-8", metrics()};
+  if (path == "/evidence") return {200, "application/json", evidence()};
+  if (path == "/alarms") {
+    const std::lock_guard lock(mutex_);
+    return {200, "application/json",
+            Json(store_.alarms()).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"};
+  }
+  if (path == "/") return {200, "text/html; charset=utf-8", page()};
+  return {404, "text/plain; charset=utf-8", "there are /, /metrics, /evidence and /alarms\n"};
+}
+
+bool Daemon::has_alarm(const Watched& watched) const {
+  return store_.is_raised(watched.name() + "-proof") || store_.is_raised(watched.name() + "-evidence");
+}
+
+std::map<const Watched*, Counts> Daemon::counted() const {
+  std::map<const Watched*, Counts> counts;
+  for (const auto& watched : watched_) counts[watched.get()] = watched->ended;
+  for (const auto& client : clients_)
+    if (client->ring) counts[client->watched].add(client->ring->counters());
+  return counts;
+}
+
+std::string Daemon::evidence() {
+  const std::lock_guard lock(mutex_);
+  std::vector<monitor::SeenKernel> seen;
+  for (const auto& watched : watched_) {
+    const Watched::Identity& who = watched->identity();
+    seen.push_back({who.kernel, who.contract, who.build, who.gpu, "", watched->detector.samples(),
+                    watched->detector.log10_e_value(), has_alarm(*watched)});
+  }
+  return monitor::encode_evidence(seen);
+}
+
+std::string Daemon::page() {
+  const std::lock_guard lock(mutex_);
+  std::vector<KernelRow> rows;
+  std::map<const Watched*, Counts> counts = counted();
+  for (const auto& watched : watched_) {
+    const Counts& of = counts[watched.get()];
+    KernelRow row{.who = watched->identity(), .calls = of.calls, .judged = watched->judged};
+    for (const uint64_t dropped : of.dropped) row.dropped += dropped;
+    row.unjudged = watched->unjudged;
+    row.elements = watched->elements;
+    row.wrong = watched->violations + watched->class_violations;
+    row.log10_evidence = std::max(0.0, watched->detector.log10_evidence());
+    row.drift = watched->drift.value();
+    row.certificate_valid = watched->certificate_valid;
+    row.certificate_problem = watched->certificate_problem;
+    row.has_alarm = has_alarm(*watched);
+    rows.push_back(std::move(row));
+  }
+  return page_of(rows, store_.alarms(),
+                 {clients_.size(), refused_, store_.pending(), store_.captures, store_.captures_dropped,
+                  store_.write_errors});
+}
+
+std::string Daemon::metrics() {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  const auto family = [&](std::string_view name, std::string_view type, std::string_view help) {
+    text += fmt::format("# HELP assay_{} {}\n# TYPE assay_{} {}\n", name, help, name, type);
+  };
+  const auto put = [&](std::string_view name, const std::string& labels, auto value) {
+    text += labels.empty() ? fmt::format("assay_{} {}\n", name, value)
+                           : fmt::format("assay_{}{{{}}} {}\n", name, labels, value);
+  };
+  std::map<const Watched*, Counts> counts = counted();
+  const auto each = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
+    family(name, type, help);
+    for (const auto& watched : watched_) put(name, watched->labels(), value(*watched));
+  };
+  each("calls_total", "counter", "Calls of the kernel.", [&](const Watched& w) { return counts[&w].calls; });
+  each("samples_total", "counter", "Calls that were to be sampled.",
+       [&](const Watched& w) { return counts[&w].samples; });
+  family("samples_dropped_total", "counter", "Samples that were not handed over, by reason.");
+  for (const auto& watched : watched_)
+    for (std::size_t i = 0; i < monitor::kDropCount; ++i)
+      put("samples_dropped_total",
+          fmt::format("{},reason=\"{}\"", watched->labels(), to_string(static_cast<Drop>(i))),
+          counts[watched.get()].dropped[i]);
+  each("samples_judged_total", "counter", "Samples that were judged.",
+       [](const Watched& w) { return w.judged; });
+  each("samples_unjudged_total", "counter", "Samples whose inputs the contract does not allow.",
+       [](const Watched& w) { return w.unjudged; });
+  each("elements_judged_total", "counter", "Elements that were judged.",
+       [](const Watched& w) { return w.elements; });
+  family("violations_total", "counter", "Elements that no rounding explains, by kind.");
+  for (const auto& watched : watched_) {
+    put("violations_total", watched->labels() + ",kind=\"bound\"", watched->violations);
+    put("violations_total", watched->labels() + ",kind=\"class\"", watched->class_violations);
+  }
+  each("trusted_violations_total", "counter", "The same of the trusted kernel, in the mode shadow.",
+       [](const Watched& w) { return w.trusted_violations; });
+  family("error_over_budget", "histogram", "Errors of elements as parts of what rounding can explain.");
+  for (const auto& watched : watched_) {
+    uint64_t sum = 0;
+    for (std::size_t i = 0; i < watched->shares.size(); ++i) {
+      sum += watched->shares[i];
+      const std::string limit = i < kShares.size() ? fmt::format("{}", kShares[i]) : "+Inf";
+      put("error_over_budget_bucket", fmt::format("{},le=\"{}\"", watched->labels(), limit), sum);
+    }
+    put("error_over_budget_sum", watched->labels(), watched->share_sum);
+    put("error_over_budget_count", watched->labels(), sum);
+  }
+  each("evidence_log10", "gauge", "Evidence that the kernel is wrong; an alarm at log10 of `arl`.",
+       [](const Watched& w) { return std::max(0.0, w.detector.log10_evidence()); });
+  each("e_value_log10", "gauge",
+       "An e-value against the kernel being right since assayd started: to be averaged over GPUs.",
+       [](const Watched& w) { return w.detector.log10_e_value(); });
+  each("alarm", "gauge", "1: an alarm was raised and not cleared.",
+       [&](const Watched& w) { return has_alarm(w) ? 1 : 0; });
+  family("drift", "gauge", "Share of elements whose errors are larger than when the kernel was certified.");
+  for (const auto& watched : watched_)
+    if (const auto drift = watched->drift.value()) put("drift", watched->labels(), *drift);
+  each("judge_lag_seconds", "gauge", "From the copy of the last sample to its verdict.",
+       [](const Watched& w) { return w.lag_seconds; });
+  each("overhead_seconds_total", "counter", "That sampled calls spent in the monitor, on the host.",
+       [&](const Watched& w) { return 1e-9 * static_cast<double>(counts[&w].overhead_ns); });
+  family("certificate_valid", "gauge", "1: the certificate is genuine and for this library and contract.");
+  for (const auto& watched : watched_)
+    if (watched->certificate_valid)
+      put("certificate_valid", watched->labels(), *watched->certificate_valid ? 1 : 0);
+  const auto one = [&](std::string_view name, std::string_view type, std::string_view help, uint64_t value) {
+    family(name, type, help);
+    put(name, "", value);
+  };
+  one("alarms", "gauge", "Alarms that were raised and not cleared.", store_.alarms().size());
+  one("applications", "gauge", "Applications that are connected.", clients_.size());
+  one("applications_refused_total", "counter", "Applications that were refused.", refused_);
+  one("captures_total", "counter", "Captures that were written.", store_.captures);
+  one("captures_dropped_total", "counter", "Captures that were not: too many, or no room.",
+      store_.captures_dropped);
+  one("write_errors_total", "counter", "Files that could not be written.", store_.write_errors);
+  one("alarms_not_on_disk", "gauge", "Alarms that wait for the disk.", store_.pending());
+  return text;
+}
+
+}  // namespace assay::assayd

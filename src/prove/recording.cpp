@@ -1,0 +1,233 @@
+#include "prove/recording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "contract/legal_shape.h"
+#include "trial/giant.h"
+#include "trial/shapes.h"
+#include "trial/thresholds.h"
+
+namespace assay::prove {
+
+using contract::Contract;
+using contract::Shape;
+
+namespace {
+
+constexpr double kMostRecordedBytes = 100e9;    // the virtual device holds 141 GB
+constexpr double kLeastRecordedGiant = 0x1p18;  // elements: smaller shapes are among the others
+// Shapes about the constants of the code. Chosen: as many as the others, since a recording takes a millisecond.
+constexpr size_t kMostAboutConstants = 200;
+constexpr int64_t kOrdinaryDim = 100;
+// Ways in which tensors are aligned, where a contract promises less than an allocation has: as little as promised, as an
+// allocation, and mixed (trial::Condition::alignment). Chosen: host code asks whether all are, or one is.
+constexpr size_t kAlignments = 4;
+// Optional tensors: each doubles the calls at a shape. Chosen: with more of them a recording takes too long.
+constexpr size_t kMostOptional = 3;
+
+int64_t clipped(const contract::Dim& dim, int64_t value) {
+  value = value / dim.multiple_of * dim.multiple_of;
+  return std::clamp(value, dim.lowest(), dim.highest());
+}
+
+int64_t drawn(const contract::Dim& dim, Random& random) {
+  static constexpr int64_t kOrdinary[] = {1,   2,   3,   5,   7,   15,  16,   17,   31,   32,
+                                          33,  63,  64,  65,  96,  100, 127,  128,  129,  255,
+                                          256, 257, 300, 511, 512, 513, 1000, 1023, 1024, 1025};
+  if (random.between(0, 2) == 0) return kOrdinary[random.between(0, std::size(kOrdinary) - 1)];
+  const int64_t span = dim.highest() - dim.lowest() + 1;
+  int64_t reach = span;
+  for (int64_t halvings = random.between(0, 63); halvings > 0 && reach > 1; --halvings)
+    reach = (reach + 1) / 2;
+  return dim.lowest() + random.between(0, reach - 1);
+}
+
+// Errors that say that a launch is illegal: an invalid value or configuration, too many resources, too large
+// a cooperative launch, an invalid cluster. Others (memory that ran out, say) are no fault of the launch.
+bool is_refusal(int error) {
+  constexpr int kIllegal[] = {1, 9, 701, 720, 912};
+  return std::find(std::begin(kIllegal), std::end(kIllegal), error) != std::end(kIllegal);
+}
+
+double chosen(const contract::ScalarSpec& scalar, size_t index, size_t choice) {
+  if (!scalar.is_range()) return scalar.values[choice % scalar.values.size()];
+  const bool high =
+      choice % 4 == 1 || (choice % 4 == 2 && index % 2 == 1) || (choice % 4 == 3 && index % 2 == 0);
+  return high ? scalar.high : scalar.low;
+}
+
+subject::RunnerOptions recording(const RelationOptions& options) {
+  subject::RunnerOptions runner = options.runner;
+  runner.record = true;
+  runner.timeout = std::min(runner.timeout, options.seconds);
+  return runner;
+}
+
+void gap(Relation& relation, std::string text) {
+  if (relation.gaps.empty()) relation.gaps.push_back(std::move(text));
+}
+
+}  // namespace
+
+std::vector<Shape> RecordedShapes::some(int count, uint64_t seed) {
+  std::vector<Shape> shapes;
+  const auto add = [&](const std::function<int64_t(const contract::Dim&)>& value) {
+    Shape shape;
+    for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
+    shape = trial::near_legal(contract_, std::move(shape));
+    // What a device cannot hold, made smaller until it can: where 32 bits end, host code goes wrong, and most shapes that
+    // are drawn are far below that.
+    if (!fits(shape))
+      shape =
+          trial::fit(contract_, std::move(shape), std::numeric_limits<double>::infinity(), kMostRecordedBytes)
+              .shape;
+    if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
+  };
+  const auto low = [](const contract::Dim& dim) { return dim.lowest(); };
+  const auto high = [](const contract::Dim& dim) { return dim.highest(); };
+  add(low);
+  add(high);
+  for (const contract::Dim& one : contract_.dims) {
+    add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : low(dim); });
+    add([&](const contract::Dim& dim) { return dim.name == one.name ? low(dim) : high(dim); });
+    add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : 100; });
+  }
+  Random random(seed);
+  for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
+    add([&](const contract::Dim& dim) { return drawn(dim, random); });
+  return shapes;
+}
+
+std::vector<Shape> RecordedShapes::giant() {
+  std::vector<Shape> shapes;
+  for (Shape& shape : trial::giant_shapes(contract_, kLeastRecordedGiant, kMostRecordedBytes))
+    if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
+  return shapes;
+}
+
+std::vector<Shape> RecordedShapes::about(const SizeConstants& constants) {
+  const trial::Thresholds thresholds(contract_, constants);
+  std::vector<Shape> shapes;
+  const auto add = [&](const Shape& shape) {
+    if (shapes.size() < kMostAboutConstants && fits(shape) && seen_.insert(shape).second)
+      shapes.push_back(shape);
+  };
+  for (const contract::Dim& dim : contract_.dims)
+    for (const int64_t value : thresholds.values(dim))
+      for (const int64_t others : {int64_t{1}, kOrdinaryDim}) {
+        Shape shape;
+        for (const contract::Dim& one : contract_.dims)
+          shape[one.name] = one.name == dim.name ? value : clipped(one, others);
+        if (const auto legal = contract::legal_shape(contract_, shape, dim.name)) add(*legal);
+      }
+  for (const Shape& shape : thresholds.products()) add(shape);
+  for (const Shape& shape : thresholds.pairs()) add(shape);
+  return shapes;
+}
+
+std::vector<Shape> RecordedShapes::all(int64_t most) const {
+  std::vector<Shape> shapes = {{}};
+  for (const contract::Dim& dim : contract_.dims) {
+    const int64_t values = (dim.highest() - dim.lowest()) / dim.multiple_of + 1;
+    if (values <= 0 || values > most / static_cast<int64_t>(shapes.size())) return {};
+    std::vector<Shape> more;
+    for (const Shape& shape : shapes)
+      for (int64_t i = 0; i < values; ++i) {
+        more.push_back(shape);
+        more.back()[dim.name] = dim.lowest() + i * dim.multiple_of;
+      }
+    shapes = std::move(more);
+  }
+  return shapes;
+}
+
+bool RecordedShapes::fits(const Shape& shape) const {
+  if (!contract_.check_shape(shape)) return false;
+  const auto size = trial::size_of(contract_, shape);
+  return size && size->bytes < kMostRecordedBytes;
+}
+
+Recorder::Recorder(const Contract& contract, const subject::Subject& subject, const RelationOptions& options)
+    : contract_(contract), runner_(contract, subject, recording(options)) {
+  for (const contract::TensorSpec& tensor : contract.tensors)
+    if (tensor.optional) optional_.push_back(contract::presence_of(tensor.name));
+}
+
+std::vector<RecordedCall> Recorder::record(const Shape& shape, Relation& relation) {
+  std::vector<RecordedCall> calls;
+  const size_t alignments = trial::may_be_better_aligned(contract_) ? kAlignments : 1;
+  const size_t choices_of_tensors = size_t{1} << std::min(optional_.size(), kMostOptional);
+  for (size_t given = 0; given < choices_of_tensors; ++given)
+    for (size_t choice = 0; choice < std::max(choices(), alignments); ++choice)
+      if (auto call = record(shape, relation, choice % choices(), choice % alignments, given))
+        calls.push_back(std::move(*call));
+  return calls;
+}
+
+std::string Recorder::problem() const {
+  return optional_.size() <= kMostOptional
+             ? ""
+             : fmt::format("the contract has {} optional tensors", optional_.size());
+}
+
+bool Recorder::is_presence(const contract::ScalarSpec& scalar) const {
+  return std::find(optional_.begin(), optional_.end(), scalar.name) != optional_.end();
+}
+
+// All scalars low, all high, every other one high; and each value of those that have a list.
+size_t Recorder::choices() const {
+  size_t scalars = 0, most = 1;
+  for (const contract::ScalarSpec& scalar : contract_.scalars) {
+    if (is_presence(scalar)) continue;
+    scalars += scalar.is_range() || scalar.values.size() > 1;
+    most = std::max(most, scalar.values.size());
+  }
+  return std::max(most, scalars == 0 ? size_t{1} : scalars == 1 ? size_t{2} : size_t{4});
+}
+
+std::optional<RecordedCall> Recorder::record(const Shape& shape, Relation& relation, size_t choice,
+                                             uint64_t alignment, size_t given) {
+  contract::Bindings bindings;
+  bindings.shape = shape;
+  for (size_t i = 0; i < contract_.scalars.size(); ++i) {
+    const contract::ScalarSpec& scalar = contract_.scalars[i];
+    bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, chosen(scalar, i, choice));
+  }
+  for (size_t i = 0; i < optional_.size(); ++i)
+    bindings.scalars[optional_[i]] =
+        contract::Scalar::of_int(contract::DType::boolean, (given >> i & 1) == 0);
+  for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
+  trial::Condition condition;
+  condition.alignment = alignment;
+  const subject::Observation seen = runner_.record(bindings, condition);
+  const int returned = seen.calls.empty() ? 0 : seen.calls.front().returned;
+  const int code = seen.error_code != 0 ? seen.error_code : returned;
+  if (code != 0) {
+    const std::string error =
+        seen.error.empty() ? fmt::format("the host code returned {}", code) : seen.error;
+    if (is_refusal(code))
+      relation.refused.push_back({shape, error, code});
+    else
+      gap(relation, fmt::format("the host code failed at {}: {}", contract::to_string(shape), error));
+    return std::nullopt;
+  }
+  if (seen.outcome != subject::CallOutcome::Ended) {
+    gap(relation,
+        fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
+    return std::nullopt;
+  }
+  if (seen.recorded_left_out) {
+    gap(relation,
+        fmt::format("the host code asks for more than can be recorded at {}", contract::to_string(shape)));
+    return std::nullopt;
+  }
+  RecordedCall record{shape, {}, given_in(contract_, bindings.scalars)};
+  for (const protocol::Event& event : seen.recorded) add_operation(record, event, contract_, condition);
+  return record;
+}
+
+}  // namespace assay::prove

@@ -1,0 +1,168 @@
+#include "train/examine.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+
+namespace assay::train {
+
+using contract::Bindings;
+using contract::Tensor;
+
+namespace {
+
+// Tokens at the end of each sequence that are padding, and the least weight of the others.
+constexpr int64_t kPadding = 3;
+constexpr double kLeastWeight = 0.25;
+// Rows of the same token are equal, and so would be their rounding errors, which the statistics of the judge would then count many times.
+// So every value of an activation or gradient is moved a little.
+constexpr double kMoved = 0x1p-5;
+// Steps of an optimizer whose updates are examined: the moments of the first are zero.
+constexpr int kUpdates = 2;
+
+bool is_moved(const SlotTensor& tensor) {
+  return contract::is_float(tensor.dtype) && tensor.dims.size() > 1 && tensor.dims.front() != "V" &&
+         (tensor.values == "activations" || tensor.values == "gradients");
+}
+
+std::shared_ptr<Tensor> copy_of(const Bindings& bindings, std::string_view name) {
+  return std::make_shared<Tensor>(*bindings.inputs.find(name)->second);
+}
+
+Bindings with_own_values(const Slot& slot, Bindings bindings, uint64_t seed) {
+  for (const SlotTensor& tensor : slot.tensors) {
+    const auto found = bindings.inputs.find(tensor.name);
+    if (found == bindings.inputs.end() || !is_moved(tensor)) continue;
+    const auto moved = copy_of(bindings, tensor.name);
+    Random random(mix(seed, hash(tensor.name)));
+    for (int64_t i = 0; i < moved->count(); ++i)
+      moved->store(i, moved->load(i) * (1 + kMoved * (2 * random.uniform() - 1)));
+    found->second = moved;
+  }
+  return bindings;
+}
+
+// One input of the call with an infinity in its last element, one of the other sign in another row, and a NaN in a third.
+Bindings with_overflow(const Bindings& bindings, const std::string& input, uint64_t seed) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Bindings changed = bindings;
+  const auto tensor = copy_of(bindings, input);
+  Random random(seed);
+  const int64_t last = tensor->count() - 1;
+  tensor->store(random.between(0, last), std::numeric_limits<double>::quiet_NaN());
+  tensor->store(random.between(0, last), -kInfinity);
+  tensor->store(last, kInfinity);
+  changed.inputs[input] = tensor;
+  return changed;
+}
+
+// The examination of one state: told of every call, until one is wrong.
+class Examination {
+ public:
+  Examination(Setting& setting, const ModelState& state, StateReport& report)
+      : setting_(setting), state_(state), report_(report) {}
+
+  void call(std::string_view site, const Bindings& given) {
+    if (is_over()) return;
+    const uint64_t seed =
+        mix(mix(setting_.options.seed, hash(state_.name)), static_cast<uint64_t>(report_.calls));
+    // The run's own tokens are what they are.
+    const Bindings bindings = with_own_values(*setting_.candidate.slot, given, seed);
+    if (!state_.overflows) return examine(site, bindings);
+    for (const auto& [name, tensor] : bindings.inputs)
+      if (contract::is_float(tensor->dtype) && !is_over())
+        examine(site, with_overflow(bindings, name, mix(seed, hash(name))));
+  }
+
+  bool is_over() const { return is_stopped_ || setting_.failure || !report_.findings.empty(); }
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  void examine(std::string_view site, const Bindings& bindings) {
+    const auto start = std::chrono::steady_clock::now();
+    ExamineResult result = setting_.candidate.examine(bindings, setting_.options.threads);
+    ++report_.calls;
+    const std::string where = fmt::format("{} in training, state \"{}\", at {}",
+                                          contract::to_string(bindings.shape), state_.name, site);
+    auto* const failure = std::get_if<CallFailure>(&result);
+    if (failure) {
+      for (Finding& finding : failure->findings) finding.found.found_with = where;
+      setting_.failure = std::move(*failure);
+    } else {
+      Examined& examined = std::get<Examined>(result);
+      report_.elements += examined.elements;
+      if (report_.problem.empty() && !examined.problem.empty())
+        report_.problem = fmt::format("{}: {}", site, examined.problem);
+      for (Finding& finding : examined.findings) {
+        finding.found.found_with = where;
+        report_.findings.push_back(std::move(finding));
+      }
+      if (!report_.findings.empty()) report_.failed_site = site;
+    }
+    report_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    is_stopped_ = setting_.note(fmt::format("judging calls one by one, state \"{}\"", state_.name));
+  }
+
+  Setting& setting_;
+  const ModelState& state_;
+  StateReport& report_;
+  bool is_stopped_ = false;
+};
+
+// Padding at the end of each sequence has no weight; the others differ in theirs.
+void set_weights(const ModelSizes& sizes, uint64_t seed, Batch& batch) {
+  Random random(mix(seed, hash("weights of tokens")));
+  for (int64_t t = 0; t < sizes.tokens(); ++t) {
+    const bool is_padding = t % sizes.sequence >= sizes.sequence - kPadding && sizes.sequence > 2 * kPadding;
+    batch.weights.push_back(is_padding ? 0 : random.uniform(kLeastWeight, 1));
+    if (is_padding) batch.tokens[static_cast<std::size_t>(t)] = sizes.vocabulary - 1;
+  }
+}
+
+// One pass of the model, and for optimizers some updates.
+void pass(Setting& setting, const ModelState& state, const ModelSizes& sizes, Examination& examination) {
+  const uint64_t seed = setting.options.seed;
+  Transformer<float> model(sizes);
+  Weights<float> weights = first_weights<float>(sizes, seed);
+  const Data data = Data::generated(TokenSource::Zipf, sizes, seed);
+  Batch batch = data.batch(0);
+  if (state.grow) state.grow(sizes, seed, weights);
+  if (!state.is_first_batch) set_weights(sizes, seed, batch);
+  // fp32 everywhere: a kernel that takes fp32 then gets numbers that need it.
+  RunRole role{.arithmetic = {.rounds = false}, .candidate = &setting.candidate};
+  Gradients<float> gradients;
+  if (state.is_confident) {
+    Executor<float> executor(setting.team, role);
+    model.gradients(executor, weights, batch, gradients);
+    const std::vector<int64_t> predictions = model.predictions();
+    for (std::size_t t = 0; t < predictions.size(); t += 2) batch.targets[t] = predictions[t];
+  }
+  role.on_call = [&](std::string_view site, const Bindings& bindings) { examination.call(site, bindings); };
+  Executor<float> executor(setting.team, role);
+  model.gradients(executor, weights, batch, gradients);
+  if (setting.candidate.slot->phase != Phase::Update) return;
+  const Optimizer optimizer = optimizers_for(*setting.candidate.slot, setting.options.optimizers).front();
+  OptimizerState<float> moments;
+  for (int i = 0; i < kUpdates; ++i)
+    update(executor, optimizer, settings_of(optimizer, TokenSource::Zipf, setting.options), weights,
+           gradients.parameters, moments);
+}
+
+}  // namespace
+
+bool examine(Setting& setting, const ModelState& state, StateReport& report) {
+  for (const ModelSizes& sizes : state.sizes) {
+    report = {.name = std::string(state.name), .sizes = sizes};
+    Examination examination(setting, state, report);
+    pass(setting, state, sizes, examination);
+    if (setting.failure || examination.is_stopped()) return false;
+    if (report.calls > 0) break;
+  }
+  return true;
+}
+
+}  // namespace assay::train

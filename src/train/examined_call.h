@@ -1,0 +1,40 @@
+// The results of one call, judged by the contract: every element against its exact value and what rounding may do to it.
+//
+// Example:
+//
+//     const auto judge = CallJudge::make(contract);
+//     if (!judge) return use(judge.error().text());
+//     if (const auto inputs = (*judge)->legal(bindings)) use((*judge)->judged(*inputs, outputs, false, 1).findings);
+//
+// A training run meets inputs that the contract excludes: logits beyond `real(-20, 20)`, a learning rate that is none of its values. A
+// kernel may be wrong there and right all the same, so such inputs are moved to the nearest that the contract allows.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "contract/contract.h"
+#include "judge/judge.h"
+#include "reference/reference.h"
+#include "train/slots.h"
+
+namespace assay::train {
+
+class CallJudge {
+ public:
+  static Result<std::shared_ptr<const CallJudge>> make(const contract::Contract& contract);
+
+  // The nearest inputs that the contract allows; none: it allows nothing like them.
+  std::optional<contract::Bindings> legal(contract::Bindings bindings) const;
+  Examined judged(const contract::Bindings& bindings, const judge::Outputs& outputs, bool tensor_cores,
+                  int threads) const;
+
+ private:
+  CallJudge(contract::Contract contract, reference::Reference reference)
+      : contract_(std::move(contract)), reference_(std::move(reference)) {}
+
+  contract::Contract contract_;
+  reference::Reference reference_;
+};
+
+}  // namespace assay::train

@@ -1,0 +1,189 @@
+// Calls under load, and system calls beside a driver: with the virtual runtime in the place of NVIDIA's.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "folders.h"
+#include "subject/process.h"
+#include "subject/runner.h"
+#include "support.h"
+
+namespace assay::subject {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class LoadTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new Folder;
+    const std::string source = std::string(kSourceFolder) + "/tests/subject/subjects/host.cpp";
+    const auto built = run_command(
+        {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
+    ASSERT_TRUE(built);
+    ASSERT_EQ(built->status, 0) << built->output;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  void SetUp() override {
+    contract_ = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
+    subject_.library = folder_->path("subject.so");
+  }
+
+  RunnerOptions options() const {
+    RunnerOptions options;
+    options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+    options.cuda_runtime = std::string(kBinaryFolder) + "/lib";
+    options.device = Device::Cuda;
+    options.timeout = 20;
+    return options;
+  }
+
+  // On what stands in for a GPU, so many times.
+  Observation observe(const char* symbol, trial::Condition condition = {}, int calls = 1,
+                      bool goes_on = false) {
+    subject_.symbol = symbol;
+    Runner runner(*contract_, subject_, options());
+    runner.set_goes_on(goes_on);
+    trial::Trial trial = trial_of(100);
+    trial.condition = condition;
+    bindings_ = *trial::make_inputs(*contract_, trial);
+    Observation observation;
+    for (int i = 0; i < calls; ++i) {
+      failed_ |= observation.repeats_fail;
+      observation = runner.run(trial, bindings_, condition.overlapped ? &bindings_ : nullptr);
+      if (goes_on) usleep(50'000);  // as long as a judge may take
+    }
+    return observation;
+  }
+
+  static std::string found(const Observation& observation) {
+    std::string worst;
+    for (const protocol::Event& event : observation.events)
+      if (const auto* found = std::get_if<protocol::FindingEvent>(&event))
+        worst = fmt::format("{} {}", to_string(found->finding.kind), to_string(found->finding.severity));
+    return worst;
+  }
+
+  static inline Folder* folder_ = nullptr;
+  std::optional<contract::Contract> contract_;
+  Subject subject_;
+  contract::Bindings bindings_;
+  bool failed_ = false;  // a repetition of one of the calls before the last
+};
+
+constexpr trial::Condition kLoaded{.ordered = false, .loaded = true};
+
+TEST_F(LoadTest, ARightCallGivesTheSameBitsEachTime) {
+  const Observation observation = observe("copy", kLoaded);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.load);
+  EXPECT_GT(observation.load->repeats, 5);
+  EXPECT_FALSE(observation.load->difference);
+  EXPECT_FALSE(observation.load->graph_difference);
+  EXPECT_EQ(observation.load->no_graph, "");
+  EXPECT_EQ(observation.calls.at(0).outputs.at("y")->bytes, bindings_.inputs.at("x")->bytes);
+  EXPECT_GT(observation.busy_seconds, 0);
+}
+
+TEST_F(LoadTest, TwoCallsAtOnceFromTwoHostThreads) {
+  trial::Condition condition = kLoaded;
+  condition.overlapped = true;
+  const Observation observation = observe("copy", condition);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.load);
+  EXPECT_GT(observation.load->repeats, 5);
+  EXPECT_FALSE(observation.load->difference);
+}
+
+TEST_F(LoadTest, ADifferenceIsDescribedAndIsTheResult) {
+  const Observation observation = observe("is_wrong_later", kLoaded);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.load);
+  ASSERT_TRUE(observation.load->difference);
+  const protocol::LoadDifference& difference = *observation.load->difference;
+  EXPECT_EQ(difference.buffer, "y");
+  EXPECT_EQ(difference.offset / 4, 3);
+  EXPECT_NE(difference.before, difference.after);
+  EXPECT_EQ(difference.before.size(), 16u);
+  // The result that is judged is the one that differs.
+  const auto& y = observation.calls.at(0).outputs.at("y");
+  EXPECT_EQ(y->load(3), 0);
+  EXPECT_EQ(y->load(2), bindings_.inputs.at("x")->load(2));
+}
+
+TEST_F(LoadTest, ACallThatCannotBeCapturedSaysSo) {
+  const Observation observation = observe("waits_for_the_device", kLoaded);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.load);
+  EXPECT_FALSE(observation.load->difference);
+  EXPECT_NE(observation.load->no_graph, "");
+}
+
+TEST_F(LoadTest, AGraphWithAnotherResultIsTold) {
+  const Observation observation = observe("does_less_while_captured", kLoaded);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.load);
+  EXPECT_FALSE(observation.load->difference);
+  ASSERT_TRUE(observation.load->graph_difference);
+  EXPECT_EQ(observation.load->graph_difference->buffer, "y");
+}
+
+TEST_F(LoadTest, ACallIsRepeatedUntilTheNextOne) {
+  for (const bool ordered : {false, true}) {
+    const Observation observation = observe("copy", {.ordered = ordered}, 2, true);
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+    EXPECT_GT(observation.repeats, 0);
+    EXPECT_FALSE(observation.repeats_fail);
+    EXPECT_EQ(observation.calls.at(0).outputs.at("y")->bytes, bindings_.inputs.at("x")->bytes);
+  }
+  EXPECT_EQ(observe("copy", {.ordered = false}, 2, false).repeats, 0);
+}
+
+TEST_F(LoadTest, ARepetitionThatDiffersIsNoticed) {
+  const Observation last = observe("is_wrong_later", {.ordered = false}, 4, true);
+  EXPECT_TRUE(failed_ || last.repeats_fail);
+}
+
+TEST_F(LoadTest, NothingIsRepeatedOnTheVirtualDevice) {
+  RunnerOptions here = options();
+  here.device = Device::Virtual;
+  here.cudart = here.cuda_runtime;
+  subject_.symbol = "copy";
+  Runner runner(*contract_, subject_, here);
+  runner.set_goes_on(true);
+  trial::Trial trial = trial_of(100);
+  trial.condition = kLoaded;
+  bindings_ = *trial::make_inputs(*contract_, trial);
+  const Observation observation = runner.run(trial, bindings_);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  EXPECT_FALSE(observation.load);
+  EXPECT_EQ(observation.repeats, 0);
+}
+
+TEST_F(LoadTest, ForbiddenCallsAreSeenBesideADriver) {
+  const std::string file = folder_->write("precious", "");
+  for (const char* symbol : {"forks", "runs", "connects", "removes", "renames", "scribbles"})
+    EXPECT_EQ(found(observe(symbol)), "forbidden-call error") << symbol;
+  EXPECT_EQ(found(observe("reads_command_line")), "environment-probe error");
+  EXPECT_EQ(found(observe("is_ordinary")), "");
+}
+
+TEST_F(LoadTest, AMachineWithoutADriverSaysSo) {
+  RunnerOptions nothing = options();
+  nothing.cuda_runtime = folder_->path("nowhere");
+  subject_.symbol = "copy";
+  Runner runner(*contract_, subject_, nothing);
+  const trial::Trial trial = trial_of(100);
+  const Observation observation = runner.run(trial, *trial::make_inputs(*contract_, trial));
+  if (observation.outcome == CallOutcome::Ended) GTEST_SKIP() << "there is a GPU";
+  EXPECT_EQ(observation.outcome, CallOutcome::Unavailable);
+  EXPECT_THAT(observation.error, HasSubstr("CUDA"));
+}
+
+}  // namespace
+}  // namespace assay::subject
