@@ -99,6 +99,11 @@ struct CompiledKernel {
   uint64_t executed = 0;  // warp instructions of its launches so far
 };
 
+// The interpreter's handler of an instruction, whether compiled code can be entered there or not.
+inline Handler interpreted_handler(const Function& function, const Inst& inst) {
+  return function.compiled ? function.compiled->interpreted[inst.index] : inst.run;
+}
+
 // Before a launch, and before each of its steps: compiles the kernel if that pays, and says which code the launch
 // enters; null: none. Nothing of the program may be running. `executed`: warp instructions since the last call.
 const CompiledVariant* choose_code(Program& program, const GridContext& grid, uint64_t executed);

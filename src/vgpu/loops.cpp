@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "vgpu/compiled.h"
 #include "vgpu/planes.h"
 
 namespace assay::vgpu {
@@ -458,7 +459,7 @@ class Analysis {
     std::map<uint32_t, uint32_t> last;  // by position in the body: of its last step
     for (const Inst& inst : function_.code) {
       if (inst.source == ptx::kNone || !steps_.contains(inst.source)) continue;
-      if (inst.run == join_) continue;
+      if (interpreted_handler(function_, inst) == join_) continue;
       last[inst.source] = static_cast<uint32_t>(loop.steps.size());
       loop.steps.push_back(inst.index);
     }

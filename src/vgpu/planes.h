@@ -9,12 +9,6 @@
 
 namespace assay::vgpu {
 
-// The registers that an instruction reads and writes. A guarded write is a read, too.
-struct Effects {
-  std::vector<uint32_t> reads, writes;
-};
-Effects effects_of(const ptx::Instruction& inst);
-
 // Gives every register of `function` a plane at or after `plane_bytes`, which grows. Registers whose
 // lives do not meet may share one, if they have the same width. Lanes are independent and writes are
 // masked, so the lives that count are those of a single thread. A register that might be read before
