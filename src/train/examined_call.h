@@ -2,9 +2,10 @@
 //
 // Example:
 //
-//     const auto judge = CallJudge::make(contract);
-//     if (!judge) return use(judge.error().text());
-//     if (const auto inputs = (*judge)->legal(bindings)) use((*judge)->judged(*inputs, outputs, false, 1).findings);
+//     const judge::Outputs outputs;  // by name, as the kernel left them
+//     const auto calls = CallJudge::make(contract);
+//     if (!calls) return use(calls.error().text());
+//     if (const auto inputs = (*calls)->legal(bindings)) use((*calls)->judged(*inputs, outputs, false, 1).findings);
 //
 // A training run meets inputs that the contract excludes: logits beyond `real(-20, 20)`, a learning rate that is none of its values. A
 // kernel may be wrong there and right all the same, so such inputs are moved to the nearest that the contract allows.

@@ -59,6 +59,7 @@ class RealGpuTest : public ::testing::Test {
     ptx.replace(ptx.find("MISSING"), 7, missing);
     contract_ =
         contract_in(folder_, "k.ptx", "global = \"copy\"\ngrid = [\"ceil_div(n, 256)\"]\nblock = [256]");
+    for (contract::TensorSpec& tensor : contract_->tensors) tensor.align = align_;
     Subject subject;
     subject.ptx = folder_.write("k.ptx", ptx);
     subject.symbol = "copy";
@@ -79,6 +80,7 @@ class RealGpuTest : public ::testing::Test {
 
   Folder folder_;
   std::string path_;
+  int64_t align_ = 256;
   std::optional<contract::Contract> contract_;
   trial::Trial trial_;
   std::optional<trial::MadeInputs> inputs_;
@@ -108,6 +110,14 @@ TEST_F(RealGpuTest, LooksAtPlacesOfALargeOutput) {
         0)
         << range.first;
   }
+}
+
+TEST_F(RealGpuTest, AnOutputMayBeginWhereAPatternMayNot) {
+  align_ = 4;  // what is written before the call is a pattern of eight bytes
+  const Observation observation = copy_all_but("0", 200'001);
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.sample);
+  EXPECT_TRUE(observation.sample->unwritten.empty());
 }
 
 TEST_F(RealGpuTest, SaysWhichPlaceWasNotWritten) {

@@ -93,10 +93,23 @@ constexpr uint64_t kChunk = 1 << 20;                // elements that the host ma
 }  // namespace
 
 void DeviceFill::fill(std::byte* to, uint64_t bytes, const MadeValues& values) {
+  if (values.table.size() == values.item) return repeat(to, bytes, values.table);
   const uint64_t count = bytes / values.item;
   if (count == 0) return;
   if (values.table.empty()) return rise(to, count, values);
   pick(to, count, values);
+}
+
+// A pattern may be wider than the tensor's elements, and so begin where a store of its width may not: copies may begin
+// anywhere. Each doubles what is there.
+void DeviceFill::repeat(std::byte* to, uint64_t bytes, const std::vector<std::byte>& pattern) const {
+  uint64_t done = std::min<uint64_t>(bytes, pattern.size());
+  check(runtime_.cudaMemcpy(to, pattern.data(), done, kHostToDevice), kStage);
+  while (done < bytes) {
+    const uint64_t more = std::min(done, bytes - done);
+    check(runtime_.cudaMemcpy(to + done, to, more, kDeviceToDevice), kStage);
+    done += more;
+  }
 }
 
 void DeviceFill::pick(std::byte* to, uint64_t count, const MadeValues& values) {

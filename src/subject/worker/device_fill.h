@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "base/made_values.h"
 #include "subject/worker/runtime.h"
@@ -12,10 +13,12 @@ namespace assay::worker {
 class DeviceFill {
  public:
   explicit DeviceFill(const Runtime& runtime) : runtime_(runtime) {}
-  // Writes whole elements, as many as fit into these bytes, to device memory. Throws Failed.
+  // Writes whole elements, as many as fit into these bytes, to device memory; of a pattern (a table of one element), all
+  // bytes, wherever they begin. Throws Failed.
   void fill(std::byte* to, uint64_t bytes, const MadeValues& values);
 
  private:
+  void repeat(std::byte* to, uint64_t bytes, const std::vector<std::byte>& pattern) const;
   void pick(std::byte* to, uint64_t count, const MadeValues& values);
   void rise(std::byte* to, uint64_t count, const MadeValues& values) const;
 
