@@ -92,6 +92,9 @@ class Tensor:
     may_alias: Optional[str] = None
     strides: Optional[List[Extent]] = None  # in elements; row-major without gaps otherwise
     optional: Optional[bool] = None  # the pointer may be null
+    buffer: Optional[str] = None  # the allocation that it is a part of
+    offset: Optional[Extent] = None  # in `buffer`, in bytes
+    pointers: Union[bool, str, None] = None  # the kernel gets an array of pointers; or one to each stretch of that tensor
 
     def __post_init__(self):
         self.shape = list(self.shape)
