@@ -56,12 +56,10 @@ Copy3D without_devices(const PeerCopy3D& params) {
 Status copy_symbol(void* memory, const void* symbol, size_t bytes, size_t offset, CopyKind kind,
                    bool to_symbol, StreamHandle* handle, bool synchronous) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
-    Variable variable;
-    if (Status status = Runtime::get().modules().variable(symbol, context, variable);
+    void* address = nullptr;
+    if (Status status = Runtime::get().modules().part_of_variable(symbol, offset, bytes, context, address);
         status != Status::Success)
       return status;
-    if (offset > variable.size || bytes > variable.size - offset) return Status::InvalidValue;
-    void* address = reinterpret_cast<void*>(variable.address + offset);
     return copy(context, stream,
                 to_symbol ? flat(address, memory, bytes, kind) : flat(memory, address, bytes, kind),
                 synchronous);

@@ -96,12 +96,10 @@ auto flat_maker(void* to, const void* from, size_t bytes, CopyKind kind) {
 auto symbol_maker(void* memory, const void* symbol, size_t bytes, size_t offset, CopyKind kind,
                   bool to_symbol) {
   return [=](Context& context, CopySpec& spec) {
-    Variable variable;
-    if (Status status = Runtime::get().modules().variable(symbol, context, variable);
+    void* address = nullptr;
+    if (Status status = Runtime::get().modules().part_of_variable(symbol, offset, bytes, context, address);
         status != Status::Success)
       return status;
-    if (offset > variable.size || bytes > variable.size - offset) return Status::InvalidValue;
-    void* address = reinterpret_cast<void*>(variable.address + offset);
     return to_symbol ? flat_maker(address, memory, bytes, kind)(context, spec)
                      : flat_maker(memory, address, bytes, kind)(context, spec);
   };

@@ -265,6 +265,15 @@ Status Modules::variable(const void* host, Context& context, Variable& found) {
   return variable_named(*entry->second->binary, entry->second->name, context, found);
 }
 
+Status Modules::part_of_variable(const void* host, size_t offset, size_t bytes, Context& context,
+                                 void*& address) {
+  Variable whole;
+  if (Status status = variable(host, context, whole); status != Status::Success) return status;
+  if (offset > whole.size || bytes > whole.size - offset) return Status::InvalidValue;
+  address = reinterpret_cast<void*>(whole.address + offset);
+  return Status::Success;
+}
+
 std::vector<FunctionEntry*> Modules::kernels(Binary& binary, Context& context) {
   std::lock_guard lock(mutex_);
   std::vector<FunctionEntry*> all;

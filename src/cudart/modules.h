@@ -83,6 +83,8 @@ class Modules {
   Status load(FunctionEntry& function, Context& context);
   Status load(Binary& binary, Context& context);
   Status variable(const void* host, Context& context, Variable& found);
+  // The address of `bytes` bytes of a variable from `offset` on; an error where they end past it.
+  Status part_of_variable(const void* host, size_t offset, size_t bytes, Context& context, void*& address);
   Status variable_named(Binary& binary, std::string_view name, Context& context, Variable& found);
   std::vector<FunctionEntry*> kernels(Binary& binary, Context& context);
   // Those that a thread of a kernel needs, from the machine code beside the PTX; 0: there is none.

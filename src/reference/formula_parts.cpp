@@ -30,14 +30,16 @@ bool Reference::Impl::uses_products(int definition) const {
   });
 }
 
+std::vector<int> Reference::Impl::with_sites(const std::string& output) const {
+  const Result<int> tensor = tensor_of(output);
+  if (!tensor || !compiled || !cases.empty()) return {};
+  return behind(compiled->final_definition[static_cast<std::size_t>(*tensor)]);
+}
+
 std::vector<Site> Reference::sums(const std::string& output) const {
   std::vector<Site> sites;
-  const Result<int> tensor = impl_->tensor_of(output);
-  // A site is one of one formula: which, depends on the call.
-  if (!tensor || !impl_->compiled || !impl_->cases.empty()) return sites;
-  const CompiledFormula& compiled = *impl_->compiled;
-  for (const int id : impl_->behind(compiled.final_definition[static_cast<std::size_t>(*tensor)])) {
-    const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
+  for (const int id : impl_->with_sites(output)) {
+    const Definition& made = impl_->compiled->definitions[static_cast<std::size_t>(id)];
     const bool sum = made.reduce == Reduce::Sum || made.reduce == Reduce::Mean;
     if (sum && made.type() == Type::Float && !made.reduced.empty()) sites.push_back({-1, id, made.name});
   }
@@ -46,12 +48,8 @@ std::vector<Site> Reference::sums(const std::string& output) const {
 
 std::vector<Site> Reference::values(const std::string& output) const {
   std::vector<Site> sites;
-  const Result<int> tensor = impl_->tensor_of(output);
-  // A site is one of one formula: which, depends on the call.
-  if (!tensor || !impl_->compiled || !impl_->cases.empty()) return sites;
-  const CompiledFormula& compiled = *impl_->compiled;
-  for (const int id : impl_->behind(compiled.final_definition[static_cast<std::size_t>(*tensor)])) {
-    const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
+  for (const int id : impl_->with_sites(output)) {
+    const Definition& made = impl_->compiled->definitions[static_cast<std::size_t>(id)];
     for (std::size_t n = 0; n < made.nodes.size(); ++n) {
       const Node& node = made.nodes[n];
       const bool computes = node.op >= Op::Add && node.op != Op::If;

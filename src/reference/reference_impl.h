@@ -44,6 +44,9 @@ struct Reference::Impl {
   Result<void> add_alternatives(Evaluation& evaluation, int definition, Expectation& e) const;
   // Every definition that a result of `definition` may depend on, itself included.
   std::vector<int> behind(int definition) const;
+  // The definitions behind an output whose parts can be named; none where cases switch the formula: a site is
+  // one of one formula, and which, depends on the call.
+  std::vector<int> with_sites(const std::string& output) const;
   bool uses_products(int definition) const;
   int weights_of(const Choice& choice) const;
   // Whether everything that the kernel chooses on the way to a definition is given.

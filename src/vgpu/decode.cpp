@@ -50,6 +50,14 @@ const Function* Program::find(std::string_view kernel) const {
 
 // ---- Lowering ----
 
+bool names(const ptx::Operand& operand, uint32_t reg) {
+  using Kind = ptx::Operand::Kind;
+  const bool is_one = operand.kind == Kind::Register || operand.kind == Kind::Address;
+  return (is_one && operand.index == reg) || operand.pair == reg ||
+         std::any_of(operand.elements.begin(), operand.elements.end(),
+                     [&](const ptx::Operand& element) { return names(element, reg); });
+}
+
 struct Lowering::Impl {
   Program& program;
   Function& out;

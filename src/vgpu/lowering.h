@@ -96,6 +96,9 @@ class Lowering {
   uint32_t* site_counter_;
 };
 
+// Whether an operand reads or writes the register: as itself, as part of an address, a vector or a pair.
+bool names(const ptx::Operand& operand, uint32_t reg);
+
 // Adds Insts of its own around those of each PTX instruction. Branches lead to what it emits before.
 class Instrumenter {
  public:

@@ -22,7 +22,7 @@ def problems_of(browser, address, kernel, alarms):
         if not good:
             problems.append(what)
 
-    expect(browser.open(address + "/", 1280, 900) < 2, "took more than 2 s to open")
+    expect(browser.open(address + "/", 1280, 900) < 2, "took more than 2 s of processor time to open")
     text = " ".join(browser.run("document.body.innerText").split())
     rows = browser.run("[...document.querySelectorAll('table tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
     heads = browser.run("[...document.querySelectorAll('table thead th')].map(c => c.innerText)")

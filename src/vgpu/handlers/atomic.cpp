@@ -372,15 +372,6 @@ const KernelRow* find_kernel(const ptx::Instruction& inst) {
   return nullptr;
 }
 
-bool names(const Operand& operand, uint32_t reg) {
-  if ((operand.kind == Operand::Kind::Register || operand.kind == Operand::Kind::Address) &&
-      operand.index == reg)
-    return true;
-  for (const Operand& element : operand.elements)
-    if (names(element, reg)) return true;
-  return operand.pair == reg;
-}
-
 // Does anything but this instruction's destination name the register?
 bool is_read(const Lowering& l, const Operand& dst) {
   if (dst.kind == Operand::Kind::Vector) {

@@ -614,15 +614,6 @@ Handler choose(uint32_t memory_bytes, uint32_t register_bytes, bool sign, uint32
 
 // ---- Lowering ----
 
-bool names(const Operand& operand, uint32_t reg) {
-  if ((operand.kind == Operand::Kind::Register || operand.kind == Operand::Kind::Address) &&
-      operand.index == reg)
-    return true;
-  for (const Operand& element : operand.elements)
-    if (names(element, reg)) return true;
-  return false;
-}
-
 // Whether a selp is the first to use what the instruction loads, before anything leads elsewhere.
 bool selp_comes_first(const Lowering& l) {
   const Operand& loaded = l.inst->operands.at(0);
