@@ -14,21 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class LoadTest : public ::testing::Test {
+class LoadTest : public HostCodeTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new Folder;
-    const std::string source = std::string(kSourceFolder) + "/tests/subject/subjects/host.cpp";
-    const auto built = run_command(
-        {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
-    ASSERT_TRUE(built);
-    ASSERT_EQ(built->status, 0) << built->output;
-  }
-  static void TearDownTestSuite() {
-    delete folder_;
-    folder_ = nullptr;
-  }
-
   void SetUp() override {
     contract_ = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
     subject_.library = folder_->path("subject.so");
@@ -69,7 +56,6 @@ class LoadTest : public ::testing::Test {
     return worst;
   }
 
-  static inline Folder* folder_ = nullptr;
   std::optional<contract::Contract> contract_;
   Subject subject_;
   contract::Bindings bindings_;

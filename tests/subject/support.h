@@ -1,4 +1,4 @@
-// A folder of one's own, and contracts and trials of y[i] = x[i].
+// A folder of one's own, host code that is compiled once, and contracts and trials of y[i] = x[i].
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 #include <string>
 
 #include "contract/contract.h"
+#include "folders.h"
+#include "subject/process.h"
 #include "trial/trial.h"
 
 namespace assay::subject {
@@ -57,5 +59,24 @@ inline trial::Trial trial_of(int64_t n) {
   trial.shape = {{"n", n}};
   return trial;
 }
+
+// Tests of what subjects/host.cpp does: folder_ holds it as subject.so, for all tests of a suite.
+class HostCodeTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new Folder;
+    const std::string source = std::string(kSourceFolder) + "/tests/subject/subjects/host.cpp";
+    const auto built = run_command(
+        {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
+    ASSERT_TRUE(built);
+    ASSERT_EQ(built->status, 0) << built->output;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  static inline Folder* folder_ = nullptr;
+};
 
 }  // namespace assay::subject

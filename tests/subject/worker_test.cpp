@@ -14,21 +14,8 @@ namespace fs = std::filesystem;
 using contract::Contract;
 using ::testing::HasSubstr;
 
-class WorkerTest : public ::testing::Test {
+class WorkerTest : public HostCodeTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new Folder;
-    const std::string source = std::string(kSourceFolder) + "/tests/subject/subjects/host.cpp";
-    const auto built = run_command(
-        {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
-    ASSERT_TRUE(built);
-    ASSERT_EQ(built->status, 0) << built->output;
-  }
-  static void TearDownTestSuite() {
-    delete folder_;
-    folder_ = nullptr;
-  }
-
   RunnerOptions options() const {
     RunnerOptions options;
     options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
@@ -67,7 +54,6 @@ class WorkerTest : public ::testing::Test {
 
   double timeout_ = 20;
   contract::Bindings bindings_;
-  static inline Folder* folder_ = nullptr;
 };
 
 TEST_F(WorkerTest, BringsInputsThereAndOutputsBack) {
