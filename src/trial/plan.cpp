@@ -130,13 +130,10 @@ void Plan::require_each_kind() {
 void Plan::put_needed_first() {
   Requirements open = requirements_;
   for (PlannedTrial& planned : queue_) {
-    planned.needed = !planned.brief && open.wants(planned.trial);
+    planned.needed = (!planned.brief || planned.trial.sampled) && open.wants(planned.trial);
     if (planned.needed) open.meet(planned.trial);
   }
-  // The first giant shapes take their turn among them: hardly anything else shows what they show.
-  std::size_t giants = 0;
   const auto rank = [&](const PlannedTrial& planned) {
-    if (planned.trial.sampled && ++giants <= kEarlyGiants) return 0;
     return planned.required ? 1 : planned.needed ? 0 : 2;
   };
   std::vector<std::vector<PlannedTrial>> ranked(3);
@@ -221,12 +218,17 @@ void Plan::judged_at(const Trial& trial) {
 }
 
 void Plan::drop_sampled() {
+  for (const PlannedTrial& planned : queue_)
+    if (planned.trial.sampled) waive_sampled(planned.trial);
   skipped_ += std::erase_if(queue_, [](const PlannedTrial& planned) { return planned.trial.sampled; });
 }
 
 void Plan::postpone_sampled() {
-  std::stable_partition(queue_.begin(), queue_.end(),
-                        [](const PlannedTrial& planned) { return planned.needed || planned.required; });
+  const auto rank = [](const PlannedTrial& planned) {
+    return !planned.needed && !planned.required ? 2 : planned.trial.sampled ? 1 : 0;
+  };
+  std::stable_sort(queue_.begin(), queue_.end(),
+                   [&](const PlannedTrial& a, const PlannedTrial& b) { return rank(a) < rank(b); });
 }
 
 PlannedTrial Plan::next(const Affordable& affordable) {
