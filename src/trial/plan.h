@@ -68,8 +68,9 @@ class Plan {
   // a shape at which they were, so that one cause does not hide another.
   void hidden(const PlannedTrial& planned);
   void judged_at(const Trial& trial);
-  // A trial of which a sample of the blocks was run told nothing: a pass does not require it, and the report says why.
-  void waive_sampled(const Trial& trial) { requirements_.waive(trial, {}); }
+  // A trial of which a sample of the blocks was run told nothing: a pass does not require it, and the report says why. It
+  // requires each dim beyond 16 bits instead, run whole.
+  void waive_sampled(const Trial& trial);
   // No more of them: they tell nothing of this subject.
   void drop_sampled();
   // Giant shapes are promised that the device cannot run by a sample (PlanOptions::samples).
@@ -110,6 +111,7 @@ class Plan {
   void add_giant();
   void interleave();
   void require_each_kind();
+  void require_wide();
   void put_needed_first();
   void require_dim(RequirementGroup group, const contract::Dim& dim, std::string_view relation,
                    int64_t value);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <string_view>
 
 #include "base/gpus.h"
 #include "base/schedule.h"
@@ -169,6 +170,7 @@ inline constexpr int kMostLargeJoint = 3;
 // Dims where signed and unsigned 16-bit numbers end, the larger first; and how far beyond them a dim is.
 inline constexpr int64_t kEndsOf16Bits[] = {1 << 16, 1 << 15}, kBeyond = 77;
 inline constexpr int64_t kBesideWide = 5;
+inline constexpr std::string_view kWide = "wide";  // the name of that stage
 // Factors by which a dim is made longer where halving stopped short of the limit, the largest that fits.
 inline constexpr double kLengthened[] = {1.9, 1.6, 1.3, 1.1};
 // Elements of sparse trials: where signed and unsigned 32-bit offsets end.

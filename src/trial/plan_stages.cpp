@@ -673,7 +673,7 @@ void Plan::add_wide() {
     }
   }
   for (Shape& shape : wide) {
-    add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
+    add(kWide, std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
         rotating_condition());
     stages_.back().back().brief = true;
   }

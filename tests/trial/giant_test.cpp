@@ -126,6 +126,27 @@ TEST(Requirements, HoldTheGiantShapesUntilTheyAreSampledOrCannotBe) {
   EXPECT_TRUE(plan.requirements().open().empty());
 }
 
+// What counts in 16 bits never ends at giant shapes, or starts anew: no block tells, but a whole grid beyond 2^16 does.
+TEST(Requirements, WantADimBeyond16BitsWhereASampleTellsNothing) {
+  const Contract contract = vectors(int64_t{1} << 33);
+  Plan plan(contract, {.samples = true});
+  const auto is_required = [&] {
+    const auto open = plan.requirements().open();
+    return std::any_of(open.begin(), open.end(),
+                       [](const Requirement* r) { return r->text == "n >= 65613"; });
+  };
+  PlannedTrial next;
+  while (!next.trial.sampled) next = plan.next([](const Shape&, bool) { return true; });
+  EXPECT_FALSE(is_required());
+  plan.waive_sampled(next.trial);
+  EXPECT_TRUE(is_required());
+  next = plan.next([](const Shape&, bool) { return true; });
+  EXPECT_EQ(next.trial.shape.at("n"), 65613);
+  EXPECT_TRUE(next.needed && !next.brief);
+  plan.judged(next.trial);
+  EXPECT_FALSE(is_required());
+}
+
 TEST(Requirements, AreNotMetByASampleOfTheBlocks) {
   const Contract contract = vectors(int64_t{1} << 33);
   Plan plan(contract, {.samples = true});
