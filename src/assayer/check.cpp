@@ -324,7 +324,7 @@ class Check {
   double budget_needed(const trial::Plan& plan) const {
     double seconds = std::max(options_.budget, spent()), most = 0;
     for (const Trial* trial : plan.needed_left()) {
-      const double one = cost_.predict(trial->shape);
+      const double one = trial->sampled ? 2 * kSampleSeconds : cost_.predict(trial->shape);
       seconds += one;
       most = std::max(most, one);
     }
@@ -385,6 +385,7 @@ class Check {
       if (!note(result)) {
         if (result.state == TrialState::Skipped) plan.skip(*planned);
         if (result.state == TrialState::Unsampled) {
+          plan.waive_sampled(planned->trial);
           if (++unsampled_[result.problem] == kMostUnsampled) plan.drop_sampled();
           continue;
         }

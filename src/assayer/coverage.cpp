@@ -26,7 +26,8 @@ constexpr int kNameDigits = 12;             // hexadecimal, of the hash that a r
 
 constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, RequirementGroup::Inputs,
                                         RequirementGroup::Corners,    RequirementGroup::Edges,
-                                        RequirementGroup::Thresholds, RequirementGroup::Shapes};
+                                        RequirementGroup::Thresholds, RequirementGroup::Giants,
+                                        RequirementGroup::Shapes};
 
 std::string requirement_text(const trial::Requirement& requirement) {
   const bool inputs = requirement.group == RequirementGroup::Inputs;

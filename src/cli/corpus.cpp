@@ -57,12 +57,13 @@ enum class Mark : uint8_t {
 struct Outcome {
   Case checked;
   Mark mark = Mark::Broken;
-  std::string detail;            // kinds found, or why there is no verdict
-  double seconds = 0;            // of the whole check
-  std::optional<bool> allclose;  // whether it would have passed; none: it could not be run
-  Json alone;                    // what each device said, where both were asked
-  Json sanitizer;                // what compute-sanitizer's tools said, where they were asked
-  Json gates;                    // how close it came to each gate of the judge; null: not asked for
+  std::string detail;             // kinds found, or why there is no verdict
+  double seconds = 0;             // of the whole check
+  std::string_view verdict = "";  // "pass"; none: it could not be checked
+  std::optional<bool> allclose;   // whether it would have passed; none: it could not be run
+  Json alone;                     // what each device said, where both were asked
+  Json sanitizer;                 // what compute-sanitizer's tools said, where they were asked
+  Json gates;                     // how close it came to each gate of the judge; null: not asked for
 };
 
 std::vector<std::string> words(std::string_view text) {
@@ -236,7 +237,7 @@ void ask_others(const Contract& contract, const CheckOptions& options, const Ask
 
 Outcome check_case(const Case& wanted, const CheckOptions& options, const Asked& asked) {
   const auto began = std::chrono::steady_clock::now();
-  Outcome outcome{wanted, Mark::Broken, "", 0, std::nullopt};
+  Outcome outcome{wanted};
   auto contract = contract::load(wanted.contract.string());
   if (!contract) {
     outcome.detail = contract.error().text();
@@ -271,6 +272,7 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, const Asked&
   if (const Json cuda = checked.report.coverage.value("cuda", Json()); cuda.is_object())
     outcome.alone["gpu"] = cuda.value("gpu", Json());
   const judge::Verdict verdict = checked.report.verdict;
+  outcome.verdict = judge::to_string(verdict);
   if (verdict == judge::Verdict::Pass) outcome.detail = "passes";
   if (verdict == judge::Verdict::Inconclusive) {
     outcome.detail = checked.report.unknown.empty() ? "inconclusive" : checked.report.unknown.front();
@@ -359,6 +361,7 @@ Json to_json(const std::vector<Outcome>& outcomes) {
                 {"mark", name_of(o.mark)},
                 {"detail", o.detail},
                 {"seconds", o.seconds}};
+    if (!o.verdict.empty()) one["verdict"] = o.verdict;
     if (!o.gates.is_null()) one["gates"] = o.gates;
     if (!o.alone.is_null()) one["alone"] = o.alone;
     if (!o.sanitizer.is_null()) one["sanitizer"] = o.sanitizer;

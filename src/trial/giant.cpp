@@ -21,7 +21,7 @@ constexpr double kEnds[] = {0x1p31, 0x1p32};
 constexpr double kShortEnds[] = {0x1p15, 0x1p16};
 // Beyond an end: more than one block, so that blocks of which all elements lie beyond it are among those that are run.
 constexpr double kBeyondAnEnd = 0x1p20;
-constexpr std::size_t kMostGiants = 12;
+constexpr std::size_t kMostGiants = 12, kFewOfAKind = 2;
 
 double count_of(const TensorSpec& spec, const Shape& shape) {
   double count = 1;
@@ -67,12 +67,14 @@ class Giants {
   std::vector<Shape> run() {
     for (const Dim& dim : contract_.dims)
       if (!dim.is_constant()) add_longest(dim, kFew);
-    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyondAnEnd);
+    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyondAnEnd, kFewOfAKind);
+    // Exactly there: a number of threads that is a multiple of 2^32 is 0.
+    for (const double end : {kEnds[1], kEnds[0]}) add_about(end, 1);
     add_all();
+    for (const double end : {kEnds[1], kEnds[0]}) add_about(end - 1, 1);
     for (const Dim& dim : contract_.dims)
       if (!dim.is_constant() && contract_.dims.size() > 1) add_longest(dim, kSome);
-    for (const double end : kEnds) add_about(end);
-    for (const double end : kEnds) add_about(end - 1);
+    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyondAnEnd, kMostGiants);
     if (found_.size() > kMostGiants) found_.resize(kMostGiants);
     return std::move(found_);
   }
@@ -100,12 +102,13 @@ class Giants {
     if (fitted.fits) add(std::move(fitted.shape));
   }
 
-  // The largest tensor with about so many elements: one of its dims makes up for what the others lack. They have
-  // usual lengths first, and are small then.
-  void add_about(double elements) {
-    for (const int64_t others : {kRow, kFew, kLongRow}) {
+  // The largest tensor with about so many elements: one of its dims, each in turn, makes up for what the others lack. They
+  // have usual lengths first, then long ones, and are small then. So many shapes at most.
+  void add_about(double elements, std::size_t most) {
+    const std::size_t enough = found_.size() + most;
+    for (const int64_t others : {kRow, kLongRow, kFew}) {
       for (const Dim& dim : contract_.dims) {
-        if (dim.is_constant()) continue;
+        if (dim.is_constant() || found_.size() >= enough) continue;
         Shape shape = uniform_shape(contract_, others);
         shape[dim.name] = dim.highest();
         const TensorSpec* spec = tensor_of_most(contract_, shape);

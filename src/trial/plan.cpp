@@ -130,13 +130,10 @@ void Plan::require_each_kind() {
 void Plan::put_needed_first() {
   Requirements open = requirements_;
   for (PlannedTrial& planned : queue_) {
-    planned.needed = !planned.brief && open.wants(planned.trial);
+    planned.needed = (!planned.brief || planned.trial.sampled) && open.wants(planned.trial);
     if (planned.needed) open.meet(planned.trial);
   }
-  // The first giant shapes take their turn among them: hardly anything else shows what they show.
-  std::size_t giants = 0;
   const auto rank = [&](const PlannedTrial& planned) {
-    if (planned.trial.sampled && ++giants <= kEarlyGiants) return 0;
     return planned.required ? 1 : planned.needed ? 0 : 2;
   };
   std::vector<std::vector<PlannedTrial>> ranked(3);
@@ -220,13 +217,41 @@ void Plan::judged_at(const Trial& trial) {
   again_.back().required = again_.back().needed = again_.back().brief = false;
 }
 
+void Plan::waive_sampled(const Trial& trial) {
+  requirements_.waive(trial, {});
+  require_wide();
+}
+
+// For each dim the first trial in which it is just beyond 2^16, as far as that is as cheap as sizes that a kernel's code
+// names.
+void Plan::require_wide() {
+  for (const contract::Dim& dim : contract_.dims) {
+    const auto is_wide = [&](const PlannedTrial& planned) {
+      const int64_t value = planned.trial.shape.at(dim.name);
+      return planned.stage == kWide && value > kEndsOf16Bits[0] && value <= kEndsOf16Bits[0] + 2 * kBeyond &&
+             within(planned.trial.shape, kNamedElements, kNamedSteps, 2 * kEndsOf16Bits[0]);
+    };
+    const auto it = std::find_if(queue_.begin(), queue_.end(), is_wide);
+    if (it == queue_.end() || it->needed) continue;
+    it->needed = true;
+    it->brief = false;
+    require_dim(RequirementGroup::Corners, dim, ">=", it->trial.shape.at(dim.name));
+    std::rotate(queue_.begin(), it, std::next(it));  // what is left of the time is best spent on it
+  }
+}
+
 void Plan::drop_sampled() {
+  for (const PlannedTrial& planned : queue_)
+    if (planned.trial.sampled) waive_sampled(planned.trial);
   skipped_ += std::erase_if(queue_, [](const PlannedTrial& planned) { return planned.trial.sampled; });
 }
 
 void Plan::postpone_sampled() {
-  std::stable_partition(queue_.begin(), queue_.end(),
-                        [](const PlannedTrial& planned) { return planned.needed || planned.required; });
+  const auto rank = [](const PlannedTrial& planned) {
+    return !planned.needed && !planned.required ? 2 : planned.trial.sampled ? 1 : 0;
+  };
+  std::stable_sort(queue_.begin(), queue_.end(),
+                   [&](const PlannedTrial& a, const PlannedTrial& b) { return rank(a) < rank(b); });
 }
 
 PlannedTrial Plan::next(const Affordable& affordable) {

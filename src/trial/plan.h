@@ -68,7 +68,10 @@ class Plan {
   // a shape at which they were, so that one cause does not hide another.
   void hidden(const PlannedTrial& planned);
   void judged_at(const Trial& trial);
-  // No more trials of which a sample of the blocks is run: they tell nothing of this subject.
+  // A trial of which a sample of the blocks was run told nothing: a pass does not require it, and the report says why. It
+  // requires each dim beyond 16 bits instead, run whole.
+  void waive_sampled(const Trial& trial);
+  // No more of them: they tell nothing of this subject.
   void drop_sampled();
   // Giant shapes are promised that the device cannot run by a sample (PlanOptions::samples).
   bool leaves_out_giants() const { return leaves_out_giants_; }
@@ -108,11 +111,13 @@ class Plan {
   void add_giant();
   void interleave();
   void require_each_kind();
+  void require_wide();
   void put_needed_first();
   void require_dim(RequirementGroup group, const contract::Dim& dim, std::string_view relation,
                    int64_t value);
   contract::Shape stretch(const contract::Dim& dim) const;
   bool within_corners(const contract::Shape& shape) const;
+  bool within(const contract::Shape& shape, double elements, double steps, int64_t rows) const;
   contract::Shape farthest(const contract::Dim& dim) const;
   double shape_cost(const contract::Shape& shape) const;
   double cost(const PlannedTrial& planned) const;

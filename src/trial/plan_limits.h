@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <string_view>
 
 #include "base/gpus.h"
 #include "base/schedule.h"
@@ -32,9 +33,6 @@ inline constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
 inline constexpr double kManyCalls = 5;
 // What a trial costs of which a sample of the blocks is run, as those above: hardly more at any shape.
 inline constexpr double kSampledCost = 0.05;
-// Of these trials, those that do not wait for all that a pass requires. Chosen: each takes less than a tenth of a second
-// as a rule, and no more than a few.
-inline constexpr std::size_t kEarlyGiants = 5;
 // Elements of all tensors up to which the corners are run whole (kCornerElements), and not by a sample.
 inline constexpr double kWholeElements = 0x1p18;
 // Of its cost, what a brief trial counts as: what shows nothing but at large shapes is not to wait for all
@@ -140,6 +138,12 @@ inline constexpr double kCornerElements = 1 << 18, kCornerSteps = 1 << 20;
 inline constexpr int64_t kCornerRows = 1 << 12;
 // The same for edges, of which there are many.
 inline constexpr double kEdgeElements = 1e5, kEdgeSteps = 4e5;
+// The same for sizes that the kernel's code names, of which there are few: a kernel is often written for a few large ones.
+inline constexpr double kNamedElements = 1 << 20, kNamedSteps = 1 << 21;
+inline constexpr int64_t kNamedRows = 1 << 13;
+// Shapes that a pass requires in which dims are at such sizes together, and in which their product is, the cheapest of
+// each. Chosen.
+inline constexpr std::size_t kMostRequiredJoint = 6;
 
 // ---- Edges, thresholds and the sizes of models ----
 
@@ -166,6 +170,7 @@ inline constexpr int kMostLargeJoint = 3;
 // Dims where signed and unsigned 16-bit numbers end, the larger first; and how far beyond them a dim is.
 inline constexpr int64_t kEndsOf16Bits[] = {1 << 16, 1 << 15}, kBeyond = 77;
 inline constexpr int64_t kBesideWide = 5;
+inline constexpr std::string_view kWide = "wide";  // the name of that stage
 // Factors by which a dim is made longer where halving stopped short of the limit, the largest that fits.
 inline constexpr double kLengthened[] = {1.9, 1.6, 1.3, 1.1};
 // Elements of sparse trials: where signed and unsigned 32-bit offsets end.

@@ -482,9 +482,13 @@ void Plan::require_dim(RequirementGroup group, const Dim& dim, std::string_view 
 }
 
 bool Plan::within_corners(const Shape& shape) const {
+  return within(shape, kCornerElements, kCornerSteps, kCornerRows);
+}
+
+bool Plan::within(const Shape& shape, double elements, double steps, int64_t rows) const {
   const auto size = work_.of(shape);
-  return size && size->elements <= kCornerElements && size->steps <= kCornerSteps &&
-         leading_extent(contract_, shape) <= kCornerRows;
+  return size && size->elements <= elements && size->steps <= steps &&
+         leading_extent(contract_, shape) <= rows;
 }
 
 // The largest value of a dim within the limits of corners, all others at their smallest.
@@ -543,8 +547,11 @@ void Plan::add_corners() {
 void Plan::add_thresholds() {
   stages_.emplace_back();
   std::vector<std::vector<int64_t>> values;
-  for (const Dim& dim : contract_.dims)
+  std::vector<std::size_t> required;  // the first of the values of each dim
+  for (const Dim& dim : contract_.dims) {
     values.push_back(dim.is_constant() ? std::vector<int64_t>{} : thresholds_.values(dim));
+    required.push_back(dim.is_constant() ? 0 : thresholds_.required(dim).size());
+  }
   const Limits alone{kThresholdElements, options_.max_bytes, options_.quick_steps * kUnhurried};
   for (std::size_t i = 0; i < kMostThresholds; ++i) {
     for (std::size_t d = 0; d < values.size(); ++d) {
@@ -555,7 +562,7 @@ void Plan::add_thresholds() {
       Fitted fitted = fit(contract_, work_, std::move(shape), alone, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
       if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
-      if (thresholds_.is_required(dim, values[d][i]) && within_corners(fitted.shape))
+      if (i < required[d] && within(fitted.shape, kNamedElements, kNamedSteps, kNamedRows))
         require_dim(RequirementGroup::Thresholds, dim, "=", values[d][i]);
       add("thresholds", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
     }
@@ -581,6 +588,10 @@ void Plan::add_joint(std::vector<Shape> shapes) {
     if (brief && ++large > kMostLargeJoint) break;
     add("thresholds", shapes[i], turns(contract_, trials_), rotating_condition());
     stages_.back().back().brief = brief;
+    if (i < kMostRequiredJoint && within(shapes[i], kNamedElements, kNamedSteps, kNamedRows))
+      requirements_.add(
+          RequirementGroup::Thresholds, contract::to_string(shapes[i]),
+          [shape = shapes[i]](const Trial& trial) { return trial.sparse.empty() && trial.shape == shape; });
   }
 }
 
@@ -662,7 +673,7 @@ void Plan::add_wide() {
     }
   }
   for (Shape& shape : wide) {
-    add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
+    add(kWide, std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
         rotating_condition());
     stages_.back().back().brief = true;
   }
@@ -679,6 +690,10 @@ void Plan::add_giant() {
     add("giant shapes", std::move(shape), {}, {.ordered = false});
     stages_.back().back().trial.sampled = true;
     stages_.back().back().brief = true;
+    const Shape& planned = stages_.back().back().trial.shape;
+    requirements_.add(RequirementGroup::Giants,
+                      fmt::format("{} by a sample of the blocks", contract::to_string(planned)),
+                      [planned](const Trial& trial) { return trial.shape == planned; });
   }
 }
 

@@ -7,7 +7,8 @@ namespace assay::trial {
 using State = Requirement::State;
 
 std::string_view to_string(RequirementGroup group) {
-  constexpr std::string_view kNames[] = {"conditions", "inputs", "corners", "edges", "thresholds", "shapes"};
+  constexpr std::string_view kNames[] = {"conditions", "inputs", "corners", "edges",
+                                         "thresholds", "giants", "shapes"};
   return kNames[static_cast<std::size_t>(group)];
 }
 
@@ -19,21 +20,20 @@ void Requirements::add(RequirementGroup group, std::string text, std::function<b
 }
 
 bool Requirements::wants(const Trial& trial) const {
-  return std::any_of(all_.begin(), all_.end(), [&](const Requirement& requirement) {
-    return requirement.state == State::Open && requirement.met_by(trial);
-  });
+  return std::any_of(all_.begin(), all_.end(),
+                     [&](const Requirement& requirement) { return requirement.would_be_met_by(trial); });
 }
 
 void Requirements::meet(const Trial& trial) {
   for (Requirement& requirement : all_)
-    if (requirement.state == State::Open && requirement.met_by(trial)) requirement.state = State::Met;
+    if (requirement.would_be_met_by(trial)) requirement.state = State::Met;
 }
 
 void Requirements::waive(const Trial& trial, std::span<const Trial* const> left) {
   for (Requirement& requirement : all_) {
-    if (requirement.state != State::Open || !requirement.met_by(trial)) continue;
-    const bool another =
-        std::any_of(left.begin(), left.end(), [&](const Trial* other) { return requirement.met_by(*other); });
+    if (!requirement.would_be_met_by(trial)) continue;
+    const bool another = std::any_of(left.begin(), left.end(),
+                                     [&](const Trial* other) { return requirement.would_be_met_by(*other); });
     if (!another) requirement.state = State::Waived;
   }
 }

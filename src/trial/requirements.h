@@ -4,7 +4,9 @@
 //   inputs      every family of inputs, and a NaN and an infinity in every input that may hold them
 //   corners     every dim at its smallest and at its largest, the smallest shape, and a large one
 //   edges       every dim on both sides of a vector, a warp and the usual sizes of blocks: where tails begin
-//   thresholds  every dim beyond the constants that the kernel's code compares sizes with
+//   thresholds  every dim at the constants that the kernel's code compares sizes with and on both sides of them, with the
+//               remainders that it asks for; the cheapest shapes in which two dims are at theirs
+//   giants      the corners of the promise that are too large to be run whole, by a sample of the blocks
 //   shapes      the contract's own
 //
 // "Largest" is within limits that depend on the contract alone (plan_stages.cpp), so that the same check
@@ -23,7 +25,7 @@
 
 namespace assay::trial {
 
-enum class RequirementGroup : uint8_t { Conditions, Inputs, Corners, Edges, Thresholds, Shapes };
+enum class RequirementGroup : uint8_t { Conditions, Inputs, Corners, Edges, Thresholds, Giants, Shapes };
 std::string_view to_string(RequirementGroup group);  // "conditions"
 
 struct Requirement {
@@ -31,6 +33,11 @@ struct Requirement {
   std::string text;                          // "rows = 33"
   std::function<bool(const Trial&)> met_by;  // by a trial that was run and judged
   enum class State : uint8_t { Open, Met, Waived } state = State::Open;
+
+  // Of a trial of which a sample of the blocks is run nothing else is learnt.
+  bool would_be_met_by(const Trial& trial) const {
+    return state == State::Open && (group == RequirementGroup::Giants) == trial.sampled && met_by(trial);
+  }
 };
 
 class Requirements {

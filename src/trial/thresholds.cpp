@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace assay::trial {
 
@@ -14,6 +15,8 @@ namespace {
 // How many constants of the code are tried: those that are compared with, those of them that a pass requires,
 // those that are only mentioned, and remainders. Chosen.
 constexpr std::size_t kMostCompared = 16, kMostRequired = 6, kMostMentioned = 12, kMostResidues = 6;
+// Values of one dim that a pass requires, at most. Chosen: a trial of each takes some hundredths of a second as a rule.
+constexpr std::size_t kMostRequiredValues = 24;
 constexpr std::size_t kMostSides = 6;  // values of a dim in pairs; chosen
 // Constants that may be the product of two dims. Below, edges try products of all kinds; the upper end was
 // chosen. Thresholds.ProductsOfDimsPassThem (tests/trial/trial_test.cpp) has one of 2^18.
@@ -93,8 +96,29 @@ Thresholds::Thresholds(const Contract& contract, SizeConstants constants)
   keep_first(mentioned, kMostMentioned);
 }
 
+// Code that says `n == 5120`, `n > 8192`, `n < 513` or `n % 96 == 32 && n > 1000` does something else there than anywhere
+// else, so no other size stands for these.
+std::vector<int64_t> Thresholds::required(const Dim& dim) const {
+  Values values(dim);
+  const std::span first(constants_.compared.data(), std::min(constants_.compared.size(), kMostRequired));
+  for (const int64_t c : first) {
+    values.add(above(dim, c));
+    values.add(c);
+  }
+  for (const Residue& residue : constants_.residues) {
+    values.add(with_residue(dim, residue.modulus, residue));
+    for (const int64_t c : first) values.add(with_residue(dim, c + 1, residue));
+  }
+  for (const int64_t c : first) values.add(below(dim, c));
+  for (const Residue& residue : constants_.residues) values.add(with_residue(dim, kLarge, residue));
+  std::vector<int64_t> found = values.take();
+  keep_first(found, kMostRequiredValues);
+  return found;
+}
+
 std::vector<int64_t> Thresholds::values(const Dim& dim) const {
   Values values(dim);
+  for (const int64_t value : required(dim)) values.add(value);
   for (const int64_t c : constants_.compared) {
     values.add(above(dim, c));
     values.add(c);
@@ -115,13 +139,6 @@ std::vector<int64_t> Thresholds::values(const Dim& dim) const {
     values.add(c);
   }
   return values.take();
-}
-
-bool Thresholds::is_required(const Dim& dim, int64_t value) const {
-  const std::size_t count = std::min(constants_.compared.size(), kMostRequired);
-  return std::any_of(constants_.compared.begin(),
-                     constants_.compared.begin() + static_cast<std::ptrdiff_t>(count),
-                     [&](int64_t c) { return value == above(dim, c); });
 }
 
 // What to combine with other dims: beyond each threshold, and each remainder, in turn, so that neither crowds

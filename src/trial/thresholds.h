@@ -18,8 +18,8 @@ class Thresholds {
 
   // Legal values of one dim around the constants, the most telling first.
   std::vector<int64_t> values(const contract::Dim& dim) const;
-  // Whether a pass requires this value: it is just beyond one of the first constants.
-  bool is_required(const contract::Dim& dim, int64_t value) const;
+  // Of these, and before the others, those that a pass requires.
+  std::vector<int64_t> required(const contract::Dim& dim) const;
   // One shape for each pair of dims that pass a threshold, or have a remainder, together; other dims are
   // small.
   std::vector<contract::Shape> pairs() const;

@@ -83,6 +83,7 @@ class Run final : public GridRun {
     grid_.watched = device.options.watch;
     grid_.clock_begin = device.clock + kClocksOfALaunch;
     grid_.began = Clock::now();
+    grid_.processor_began = processor_seconds();
     grid_.prior_runs = info.config.prior_runs;
     grid_.holds_at_trigger = info.config.holds_at_trigger;
     if (grid_.watched) grid_.listeners = listeners_;
@@ -201,6 +202,7 @@ class Run final : public GridRun {
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
     threads_ =
         alone || total_ == 0 ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
+    grid_.threads = threads_;
     resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
   }
 

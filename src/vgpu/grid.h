@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <mutex>
 #include <vector>
 
@@ -44,6 +45,8 @@ struct GridContext {
   std::atomic<uint64_t> clock_end{0};  // the latest of the blocks that have ended
   std::mutex print_mutex;
   std::chrono::steady_clock::time_point began{};
+  double processor_began = 0;                 // seconds that the process had run by then
+  unsigned threads = 1;                       // of the host, that run it
   std::atomic<uint32_t> looks{0};             // calls of Options::still_running
   SiteBounds bounds;                          // watched: where accesses belong, as far as the code tells
   LoopPlan loops;                             // of a sampled launch: where iterations are left out
@@ -54,12 +57,24 @@ struct GridContext {
   }
 };
 
-// Whether a sampled launch has used up its seconds so many times.
+// Seconds that this process has run on processors, all its threads together.
+inline double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Times as long as it may take that a sampled launch may wait for a processor. Chosen.
+constexpr double kMostWaiting = 10;
+
+// Whether a sampled launch has used up its seconds so many times. They are those that it ran: what it shows must not depend
+// on what else the machine does.
 inline bool is_late(const GridContext& grid, double times) {
-  const double seconds = grid.info.config.seconds;
-  if (seconds <= 0) return false;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count() >
-         times * seconds;
+  const double limit = times * grid.info.config.seconds;
+  if (limit <= 0) return false;
+  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count();
+  if (elapsed <= limit) return false;
+  return processor_seconds() - grid.processor_began > limit * grid.threads || elapsed > kMostWaiting * limit;
 }
 
 // Loads of the running warp that are not delivered yet.

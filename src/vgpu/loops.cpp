@@ -117,8 +117,8 @@ class Analysis {
   std::map<uint32_t, std::vector<uint32_t>> definitions_;  // by register: in the loop
   std::set<uint32_t> carried_;
   std::map<uint32_t, Value> values_;
-  std::map<uint32_t, bool> is_sum_;  // by carried register
-  std::map<uint32_t, bool> once_;    // by position in the body
+  std::set<uint32_t> sums_;        // of them, those that grow by what does not change
+  std::map<uint32_t, bool> once_;  // by position in the body
   std::set<uint32_t> steps_;
 
   void connect(uint32_t i) {
@@ -210,7 +210,7 @@ class Analysis {
     definitions_.clear();
     carried_.clear();
     values_.clear();
-    is_sum_.clear();
+    sums_.clear();
     once_.clear();
     steps_.clear();
     for (uint32_t i = 0; i < after_.size(); ++i) {
@@ -350,18 +350,30 @@ class Analysis {
     return loop;
   }
 
-  // A carried register that grows by what does not change.
-  bool is_sum(uint32_t reg) {
-    const auto [known, fresh] = is_sum_.emplace(reg, true);  // until it is known, and in circles
-    if (!fresh) return known->second;
-    const auto at = only_definition(reg);
-    if (!at || !is_integer(code_.registers[reg].type)) return is_sum_[reg] = false;
-    const Value next = computed(*at);
-    return is_sum_[reg] = next.known && !next.scaled && next.sums == std::map<uint32_t, int>{{reg, 1}};
+  // Carried registers are sums until one of them turns out not to be: an unrolled loop counts through several others, so
+  // what one of them is rests on what the others are.
+  void find_sums() {
+    for (const uint32_t reg : carried_)
+      if (only_definition(reg) && is_integer(code_.registers[reg].type)) sums_.insert(reg);
+    const auto grows_evenly = [&](uint32_t reg) {
+      const Value next = computed(*only_definition(reg));
+      return next.known && !next.scaled && next.sums == std::map<uint32_t, int>{{reg, 1}};
+    };
+    for (bool changed = true; changed;) {
+      std::set<uint32_t> kept;
+      for (const uint32_t reg : sums_)
+        if (grows_evenly(reg)) kept.insert(reg);
+      changed = kept != sums_;
+      sums_ = std::move(kept);
+      values_.clear();
+      steps_.clear();
+    }
   }
+  bool is_sum(uint32_t reg) const { return sums_.contains(reg); }
 
   // Every carried register is a sum, or computed from sums in the iteration before.
   bool add_carried(RegularLoop& loop) {
+    find_sums();
     for (const uint32_t reg : carried_) {
       const ptx::Type type = code_.registers[reg].type;
       const auto at = only_definition(reg);

@@ -218,6 +218,18 @@ more:
   setp.ne.s64 %p, %rd9, 0; @%p bra more;
   ret;
 }
+.visible .entry unrolled(.param .u64 y, .param .u64 n, .param .u64 stride) {  // two at a time, through other registers
+  .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %rd<12>;
+  ld.param.u64 %rd1, [y]; ld.param.u64 %rd3, [n]; ld.param.u64 %rd6, [stride];
+  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+  mul.wide.u32 %rd4, %r1, %r2; cvt.u64.u32 %rd5, %r3; add.u64 %rd4, %rd4, %rd5;
+  shl.b64 %rd7, %rd4, 2; add.u64 %rd8, %rd1, %rd7; shl.b64 %rd9, %rd6, 2;
+more:
+  st.global.u32 [%rd8], %r1; add.u64 %rd10, %rd8, %rd9; st.global.u32 [%rd10], %r1; add.u64 %rd8, %rd10, %rd9;
+  add.u64 %rd11, %rd4, %rd6; add.u64 %rd4, %rd11, %rd6;
+  setp.lt.u64 %p, %rd4, %rd3; @%p bra more;
+  ret;
+}
 .visible .entry standing(.param .u64 x, .param .u64 n) {  // the stride is 0
   .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %rd<12>;
   ld.param.u64 %rd1, [x]; ld.param.u64 %rd3, [n]; mov.u64 %rd4, 0; sub.u64 %rd5, %rd3, %rd3;
@@ -317,6 +329,24 @@ TEST_F(LoopSampleTest, EndsWhereAnIterationReadsWhatAnotherWrites) {
   const protocol::SampleReport report = sample_.end();
   EXPECT_TRUE(report.launches.at(0).left_out == 0 || report.ended.find("an iteration of its loop") == 0);
   EXPECT_LT(report.launches[0].run, 8u) << "the loop is too long to be run whole";
+}
+
+TEST_F(LoopSampleTest, LeavesOutIterationsOfAnUnrolledLoop) {
+  const Address y = giant("y", false);
+  begin();
+  launch("unrolled", kBlocks, {y, kCount, kBlocks * 256});
+  const protocol::SampleReport report = sample_.end();
+  EXPECT_EQ(report.launches.at(0).run, 8u);
+  EXPECT_GT(report.launches[0].left_out, 0u);
+  EXPECT_FALSE(report.launches[0].endless);
+}
+
+TEST_F(LoopSampleTest, KnowsAnUnrolledLoopThatDoesNotMove) {
+  const Address y = giant("y", false);
+  begin(0.05);
+  launch("unrolled", kBlocks, {y, kCount, 0});
+  const protocol::SampleReport report = sample_.end();
+  EXPECT_TRUE(report.launches.at(0).endless);
 }
 
 TEST_F(LoopSampleTest, KnowsALoopThatDoesNotMove) {

@@ -92,13 +92,72 @@ TEST(Plan, TriesGiantShapesWhereTheDeviceCanSample) {
       const PlannedTrial next = plan.next([](const Shape&, bool) { return true; });
       if (!next.trial.sampled) continue;
       ++count;
-      EXPECT_FALSE(next.needed);
+      EXPECT_TRUE(next.needed);
       EXPECT_EQ(next.trial.condition.gpu, 0);
     }
     return count;
   };
   EXPECT_GT(sampled(true), 4);
   EXPECT_EQ(sampled(false), 0);
+}
+
+// A pass is about all that was promised, so it waits for these; unless a sample tells nothing of the kernel.
+TEST(Requirements, HoldTheGiantShapesUntilTheyAreSampledOrCannotBe) {
+  const Contract contract = vectors(int64_t{1} << 33);
+  Plan plan(contract, {.samples = true});
+  std::vector<Trial> giants;
+  for (std::size_t left = plan.planned(); left > 0; --left) {
+    const PlannedTrial next = plan.next([](const Shape&, bool) { return true; });
+    if (next.trial.sampled)
+      giants.push_back(next.trial);
+    else
+      plan.judged(next.trial);
+  }
+  const auto count = [&] { return plan.requirements().count(RequirementGroup::Giants); };
+  ASSERT_GT(giants.size(), 4u);
+  EXPECT_EQ(count().met, 0u);
+  EXPECT_EQ(count().of, giants.size());
+  EXPECT_EQ(plan.requirements().open().size(), giants.size()) << "the others are met";
+  plan.judged(giants[0]);
+  EXPECT_EQ(count().met, 1u);
+  plan.waive_sampled(giants[1]);
+  EXPECT_EQ(count().of, giants.size() - 1);
+  for (const Trial& giant : giants) plan.judged(giant);
+  EXPECT_TRUE(plan.requirements().open().empty());
+}
+
+// What counts in 16 bits never ends at giant shapes, or starts anew: no block tells, but a whole grid beyond 2^16 does.
+TEST(Requirements, WantADimBeyond16BitsWhereASampleTellsNothing) {
+  const Contract contract = vectors(int64_t{1} << 33);
+  Plan plan(contract, {.samples = true});
+  const auto is_required = [&] {
+    const auto open = plan.requirements().open();
+    return std::any_of(open.begin(), open.end(),
+                       [](const Requirement* r) { return r->text == "n >= 65613"; });
+  };
+  PlannedTrial next;
+  while (!next.trial.sampled) next = plan.next([](const Shape&, bool) { return true; });
+  EXPECT_FALSE(is_required());
+  plan.waive_sampled(next.trial);
+  EXPECT_TRUE(is_required());
+  next = plan.next([](const Shape&, bool) { return true; });
+  EXPECT_EQ(next.trial.shape.at("n"), 65613);
+  EXPECT_TRUE(next.needed && !next.brief);
+  plan.judged(next.trial);
+  EXPECT_FALSE(is_required());
+}
+
+TEST(Requirements, AreNotMetByASampleOfTheBlocks) {
+  const Contract contract = vectors(int64_t{1} << 33);
+  Plan plan(contract, {.samples = true});
+  const auto corners = [&] { return plan.requirements().count(RequirementGroup::Corners).met; };
+  Trial whole{.shape = {{"n", int64_t{1} << 33}}};
+  Trial sampled = whole;
+  sampled.sampled = true;
+  plan.judged(sampled);
+  EXPECT_EQ(corners(), 0u);
+  plan.judged(whole);
+  EXPECT_GT(corners(), 0u);
 }
 
 TEST(MadeInputs, AreWhatTheDeviceMakes) {

@@ -806,6 +806,30 @@ TEST(Thresholds, AreTriedOnBothSidesAloneAndTogether) {
   EXPECT_TRUE(together);
 }
 
+// Nothing else stands for a size that the code itself singles out.
+TEST(Thresholds, AreRequiredWhereTheCodeNamesASize) {
+  const Contract contract = two_inputs();
+  PlanOptions options;
+  options.constants = {{1000, 2560}, {{96, 32}}, {3333}};
+  Plan plan(contract, options);
+  std::set<std::string> required;
+  for (const Requirement* requirement : plan.requirements().open())
+    if (requirement->group == RequirementGroup::Thresholds) required.insert(requirement->text);
+  for (const char* text : {"N = 999", "N = 1000", "N = 1001", "N = 2560", "N = 2561", "N = 128", "N = 1088",
+                           "M = 1000", "M = 1008", "M = 128"})
+    EXPECT_TRUE(required.contains(text)) << text;
+  EXPECT_FALSE(required.contains("N = 3333")) << "nothing is compared with it";
+  // Whatever the time, what is missing is known.
+  std::size_t needed = 0;
+  for (std::size_t left = plan.planned(); left > 0; --left) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    if (planned.stage != "thresholds" || !planned.needed) continue;
+    ++needed;
+    EXPECT_FALSE(plan.requirements().open().empty());
+  }
+  EXPECT_GE(needed, 10u);
+}
+
 TEST(Thresholds, ProductsOfDimsPassThem) {
   const Contract contract = two_inputs();
   PlanOptions options;
