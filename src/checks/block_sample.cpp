@@ -276,8 +276,9 @@ void BlockSample::on_block_end(const vgpu::Block& block) {
     written_.push_back({range, static_cast<std::size_t>(launch - launches_.data())});
   for (const auto& [memory, count] : bytes) {
     auto& all = launch->report.writes;
-    auto found = std::find_if(all.begin(), all.end(),
-                              [&](const protocol::SampledWrites& w) { return w.buffer == memory->label; });
+    auto found = std::find_if(
+        all.begin(), all.end(),
+        [&label = memory->label](const protocol::SampledWrites& w) { return w.buffer == label; });
     if (found == all.end()) {
       all.push_back({.buffer = memory->label, .least = ~uint64_t{0}});
       found = std::prev(all.end());

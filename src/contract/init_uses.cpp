@@ -4,6 +4,8 @@
 // blocks. A flat index `i < rows * cols` has the shape [rows, cols].
 #include "contract/init_uses.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -259,7 +261,7 @@ class UseFinder {
 
   // Locals that are not indices themselves are replaced by what they are.
   std::optional<Terms> expanded(const Scope& scope, const std::string& text, int depth) const {
-    const std::optional<Terms> terms = Subscript(text).run();
+    std::optional<Terms> terms = Subscript(text).run();
     if (!terms || depth > kDeepestExpansion) return terms;
     Terms all;
     for (const Term& term : *terms) {
@@ -381,7 +383,7 @@ class UseFinder {
         if (close == std::string_view::npos) continue;
         std::string subscript(body.substr(open + 1, close - open - 1));
         if (const auto moved = scope.offsets.find(name); moved != scope.offsets.end())
-          subscript = "(" + moved->second + ") + " + subscript;
+          subscript = fmt::format("({}) + {}", moved->second, subscript);
         vote(scope, meaning, subscript);
       }
     }

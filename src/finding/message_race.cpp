@@ -85,11 +85,9 @@ std::string text_of(const Fix& fix) {
       kOrderOperations,
       "`cudaDeviceSynchronize()` or `cudaStreamSynchronize()`",
       "this kernel was launched with programmatic stream serialization and may start before the one before "
-      "it has "
-      "ended: call `cudaGridDependencySynchronize()` (`griddepcontrol.wait`) before the access",
+      "it has ended: call `cudaGridDependencySynchronize()` (`griddepcontrol.wait`) before the access",
       "the bulk copy reads through the async proxy: each thread that writes needs a `fence.proxy.async` "
-      "after its "
-      "write, before the barrier",
+      "after its write, before the barrier",
   };
   if (fix.remedy == Remedy::Barrier || fix.remedy == Remedy::AtomicOrBarrier) return barrier_text(fix);
   return std::string(kTexts[static_cast<std::size_t>(fix.remedy)]);

@@ -78,7 +78,7 @@ std::vector<Shape> RecordedShapes::some(int count, uint64_t seed) {
   const auto add = [&](const std::function<int64_t(const contract::Dim&)>& value) {
     Shape shape;
     for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
-    shape = trial::near_legal(contract_, std::move(shape));
+    shape = trial::near_legal(contract_, shape);
     // What a device cannot hold, made smaller until it can: where 32 bits end, host code goes wrong, and most shapes that
     // are drawn are far below that.
     if (!fits(shape))

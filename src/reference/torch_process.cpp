@@ -18,8 +18,6 @@
 #include "base/interrupt.h"
 #include "base/python.h"
 
-extern char** environ;
-
 namespace assay::reference {
 
 using Clock = std::chrono::steady_clock;

@@ -93,7 +93,7 @@ void Plan::add(std::string_view stage, Shape shape, Families families, Condition
   planned.stage = stage;
   planned.required = required;
   planned.trial.shape =
-      required || cheapest_.empty() ? near_legal(contract_, std::move(shape)) : listed(trials_);
+      required || cheapest_.empty() ? near_legal(contract_, shape) : listed(trials_);
   planned.trial.families = std::move(families);
   planned.trial.condition = condition;
   planned.trial.seed = mix(options_.seed, ++trials_) >> kSeedShift;
@@ -574,7 +574,7 @@ void Plan::add_thresholds() {
 // Shapes in which several dims matter together, the cheapest first.
 void Plan::add_joint(std::vector<Shape> shapes) {
   stages_.emplace_back();
-  for (Shape& shape : shapes) shape = near_legal(contract_, std::move(shape));
+  for (Shape& shape : shapes) shape = near_legal(contract_, shape);
   std::erase_if(shapes, [&](const Shape& shape) {
     const auto size = work_.of(shape);
     return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;

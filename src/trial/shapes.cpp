@@ -74,15 +74,14 @@ std::vector<int64_t> tile_edges(const Dim& dim) {
   return values;
 }
 
-Shape near_legal(const Contract& contract, Shape shape) {
-  const std::optional<Shape> legal = contract::legal_shape(contract, shape);
-  return legal ? *legal : std::move(shape);
+Shape near_legal(const Contract& contract, const Shape& shape) {
+  return contract::legal_shape(contract, shape).value_or(shape);
 }
 
 Shape uniform_shape(const Contract& contract, int64_t value) {
   Shape shape;
   for (const Dim& dim : contract.dims) shape[dim.name] = snap(dim, value);
-  return near_legal(contract, std::move(shape));
+  return near_legal(contract, shape);
 }
 
 Fitted fit(const Contract& contract, Shape shape, double elements, double bytes, std::string_view keep) {
@@ -160,7 +159,7 @@ Shape random_shape(const Contract& contract, Random& random, int64_t limit) {
           dim, static_cast<int64_t>(std::exp(random.uniform(low_log, high_log))) - 1 + random.between(0, 1));
     }
   }
-  return near_legal(contract, std::move(shape));
+  return near_legal(contract, shape);
 }
 
 }  // namespace assay::trial

@@ -21,7 +21,7 @@ std::vector<int64_t> interesting(const contract::Dim& dim, int64_t limit);
 std::vector<int64_t> tile_edges(const contract::Dim& dim);
 
 // The shape itself, or one nearby where the contract's relations between dims exclude it.
-contract::Shape near_legal(const contract::Contract& contract, contract::Shape shape);
+contract::Shape near_legal(const contract::Contract& contract, const contract::Shape& shape);
 
 // Every dim snapped to the same value, as far as relations between dims allow.
 contract::Shape uniform_shape(const contract::Contract& contract, int64_t value);

@@ -31,11 +31,11 @@ constexpr uint64_t kClocksOfABlock =
 
 // Address space for the local memory of a warp; pages appear when they are touched.
 std::shared_ptr<void> reserve_local() {
-  const size_t bytes = size_t{kLocalStride} * kWarpSize;
+  constexpr size_t kBytes = size_t{kLocalStride} * kWarpSize;
   void* place =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return nullptr;
-  return {place, [bytes](void* p) { munmap(p, bytes); }};
+  return {place, [](void* p) { munmap(p, kBytes); }};
 }
 
 bool uses_local(const Program& program) {

@@ -68,7 +68,7 @@ namespace {
 
 class Run final : public GridRun {
  public:
-  Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
+  Run(Device::Impl& device, const LaunchInfo& info, std::vector<std::byte> parameters)
       : device_(device),
         parameters_(std::move(parameters)),
         listeners_(info.config.listeners.value_or(device.listeners)) {
