@@ -583,7 +583,7 @@ TEST_F(CheckTest, SizesThatTheCodeNamesAreTried) {
 
 // However early the time ends: what the code singles out was tried, or nothing is said.
 TEST_F(CheckTest, APassWaitsForTheSizesThatTheCodeNames) {
-  for (const char* budget : {"0.01", "0.05", "0.2", "0.5"}) {
+  for (const char* budget : {"0.01", "0.3"}) {
     EXPECT_NE(check_kernel(kernel("if (i < n) y[i] = x[i] * (n == 54321 ? 3.0f : 2.0f);"), "", budget), 0)
         << budget;
     EXPECT_NE(check_kernel(kernel("if (i < n) y[i] = x[i] * (n % 1234 == 765 && n > 9999 ? 3.0f : 2.0f);"),
