@@ -1,5 +1,6 @@
 // One trial, run and judged (trial_runner.cpp); the experiments that show what its failure is due to
-// (experiments.cpp, surroundings_needed.cpp); some blocks of a giant one (sampled_trial.cpp); and whether a call that takes long ever ends (hang.cpp).
+// (experiments.cpp, surroundings_needed.cpp); some blocks of a giant one (sampled_trial.cpp,
+// sampled_coverage.cpp); and whether a call that takes long ever ends (hang.cpp).
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include "assayer/assayer.h"
 #include "assayer/locate.h"
 #include "assayer/own_time.h"
+#include "assayer/ownership.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
 #include "trial/made_inputs.h"
@@ -138,7 +140,7 @@ class TrialRunner {
                   TrialResult& result) const;
   bool is_for_another_gpu(const subject::Observation& observation) const;
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, TrialResult& result);
-  // sampled_trial.cpp
+  // sampled_trial.cpp, sampled_coverage.cpp
   void run_sampled(const trial::Trial& trial, TrialResult& result);
   bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
   void judge_written(const protocol::SampleReport& report, const subject::Call& call,
@@ -146,6 +148,11 @@ class TrialRunner {
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
                                       const std::string& name, std::vector<subject::ElementRange> written,
                                       int64_t elements);
+  const Ownership& ownership_of(const trial::Trial& giant, const contract::TensorSpec& output);
+  subject::ElementRange confirmed_unowned(const trial::Trial& trial, const protocol::SampleReport& report,
+                                          const contract::TensorSpec& output,
+                                          const std::vector<int64_t>& extents,
+                                          const std::vector<subject::ElementRange>& written);
   void judge_coverage(const trial::Trial& trial, const protocol::SampleReport& report,
                       const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
@@ -185,6 +192,7 @@ class TrialRunner {
   subject::Runner runner_;
   trial::Work work_;
   double timeout_ = 30;
+  std::optional<std::map<std::string, Ownership>> learnt_;  // by output: who writes what
   bool goes_on_ = false;
   std::optional<trial::Trial> repeated_, shaken_;  // the last that was repeated; that came out otherwise
   Busy busy_;

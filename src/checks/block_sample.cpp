@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "base/random.h"
 #include "base/symbol.h"
@@ -24,6 +25,33 @@ using Axes = std::array<uint64_t, 3>;
 
 uint64_t linear(const Axes& extents, const Axes& at) {
   return at[0] + extents[0] * (at[1] + extents[1] * at[2]);
+}
+
+// What a block wrote to one buffer, as a piece of evenly spaced stretches; `ranges` is in order.
+template <class Range>
+protocol::BlockPiece piece_of(std::span<const Range> ranges, vgpu::Address base) {
+  protocol::BlockPiece piece{.offset = ranges[0].low - base, .length = ranges[0].high - ranges[0].low};
+  const protocol::BlockPiece none{.count = 0};
+  const auto is_even = [&](std::size_t from, std::size_t step, uint64_t stride) {
+    for (std::size_t i = from + step; i < ranges.size(); i += step)
+      if (ranges[i].low - ranges[i - step].low != stride) return false;
+    return true;
+  };
+  for (const Range& range : ranges)
+    if (range.high - range.low != piece.length) return none;
+  if (ranges.size() == 1) return piece;
+  piece.stride = ranges[1].low - ranges[0].low;
+  while (piece.count < ranges.size() && ranges[piece.count].low - ranges[piece.count - 1].low == piece.stride)
+    ++piece.count;
+  if (piece.count == ranges.size()) return piece;
+  if (ranges.size() % piece.count != 0) return none;
+  piece.count2 = ranges.size() / piece.count;
+  piece.stride2 = ranges[piece.count].low - ranges[0].low;
+  for (std::size_t i = 0; i < piece.count; ++i)
+    if (!is_even(i, piece.count, piece.stride2)) return none;
+  for (std::size_t i = 1; i < piece.count; ++i)
+    if (ranges[i].low - ranges[i - 1].low != piece.stride) return none;
+  return piece;
 }
 
 template <class Memory>
@@ -64,6 +92,7 @@ std::vector<uint64_t> chosen_clusters(vgpu::Dim3 clusters, const protocol::Sampl
       chosen.push_back(cluster);
   };
   if (count == 0) return chosen;
+  for (const uint64_t cluster : request.wanted) add(cluster);
   add(0);
   add(count - 1);
   constexpr Axes kOrders[] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}};
@@ -203,6 +232,11 @@ void BlockSample::starts(vgpu::LaunchConfig& config) {
   config.only.clear();
   if (ended_) return;
   request.seed = mix(request.seed, blocks);
+  for (uint64_t& block : request.wanted) {  // as clusters
+    const uint64_t x = block % config.grid.x, y = block / config.grid.x % config.grid.y,
+                   z = block / config.grid.x / config.grid.y;
+    block = linear({clusters.x, clusters.y, clusters.z}, {x / cluster.x, y / cluster.y, z / cluster.z});
+  }
   config.only = chosen_clusters(clusters, request);
 }
 
@@ -232,6 +266,7 @@ void BlockSample::on_launch(const vgpu::LaunchInfo& info) {
   Launch launch{.id = info.id};
   launch.report.kernel = std::string(info.kernel.name());
   launch.report.blocks = info.config.grid.count();
+  launch.report.grid = {info.config.grid.x, info.config.grid.y, info.config.grid.z};
   launches_.push_back(std::move(launch));
 }
 
@@ -274,6 +309,7 @@ void BlockSample::on_block_end(const vgpu::Block& block) {
   }
   for (const Range& range : writes->ranges)
     written_.push_back({range, static_cast<std::size_t>(launch - launches_.data())});
+  if (bytes.empty()) launch->report.pieces.push_back({.block = block.linear});
   for (const auto& [memory, count] : bytes) {
     auto& all = launch->report.writes;
     auto found = std::find_if(
@@ -284,12 +320,27 @@ void BlockSample::on_block_end(const vgpu::Block& block) {
       found = std::prev(all.end());
     }
     const uint64_t whole = count + bytes_of(writes->left_out, memory);
+    add_piece(*launch, block, *writes, *memory, static_cast<std::size_t>(found - all.begin()));
     ++found->writers;
     found->least = std::min(found->least, whole);
     found->most = std::max(found->most, whole);
     found->sum += count;
     found->whole += whole;
   }
+}
+
+// Which bytes of a buffer the block wrote: which of them are its own is learnt from that.
+void BlockSample::add_piece(Launch& launch, const vgpu::Block& block, const Writes& writes,
+                            const Known& memory, std::size_t buffer) {
+  std::vector<Range> own;
+  for (const Range& range : writes.ranges)
+    if (range.low >= memory.low && range.high <= memory.high) own.push_back(range);
+  protocol::BlockPiece piece = writes.iterations == 0 && !own.empty()
+                                   ? piece_of(std::span<const Range>(own), memory.low)
+                                   : protocol::BlockPiece{.count = 0};
+  piece.block = block.linear;
+  piece.writes = buffer;
+  launch.report.pieces.push_back(piece);
 }
 
 // ---- Accesses

@@ -117,6 +117,8 @@ class BlockSample final : public vgpu::Listener {
     return writes.warps[warp.index];
   }
   void end_iteration(Writes& writes, Iteration& iteration);
+  static void add_piece(Launch& launch, const vgpu::Block& block, const Writes& writes, const Known& memory,
+                        std::size_t buffer);
   Launch* launch_of(uint64_t id);
 
   static constexpr std::size_t kMostKnown = 64;

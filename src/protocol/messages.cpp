@@ -18,6 +18,8 @@ constexpr int64_t kMostBytes = int64_t{1} << 46;  // more than any machine has
 constexpr int kMostEarlierCalls = 100000;
 constexpr std::size_t kMostExtents = 64, kMostHidden = 1000;
 constexpr std::size_t kMostShares = 1000, kMostLaunches = 10000, kMostWrites = 1000;
+constexpr std::size_t kMostWanted = 1000, kMostPieces = 1 << 16;
+constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
 constexpr double kMostSampleSeconds = 1e6;
 constexpr std::string_view kBuilding = "building";
 
@@ -31,7 +33,8 @@ Json json_of(const SampleRequest& sample) {
   return {{"seed", sample.seed},
           {"blocks", sample.blocks},
           {"seconds", sample.seconds},
-          {"shares", sample.shares}};
+          {"shares", sample.shares},
+          {"wanted", sample.wanted}};
 }
 
 Json json_of(const BufferRequest& buffer) {
@@ -270,7 +273,36 @@ SampleRequest read_sample(FieldReader fields) {
   sample.seconds = fields.number("seconds");
   if (sample.seconds < 0 || sample.seconds > kMostSampleSeconds) fields.fail("seconds", "is out of range");
   fields.numbers("shares", kMostShares, [&](double share) { sample.shares.push_back(share); });
+  fields.integers("wanted", kMostWanted, 0, kMostInteger,
+                  [&](int64_t block) { sample.wanted.push_back(static_cast<uint64_t>(block)); });
   return sample;
+}
+
+// Eight numbers for each piece; one that is of no buffer names the one behind the last.
+constexpr std::size_t kNumbersOfAPiece = 8;
+
+Json json_of(const std::vector<BlockPiece>& pieces, std::size_t buffers) {
+  Json numbers = Json::array();
+  for (const BlockPiece& piece : pieces)
+    for (const uint64_t number : {piece.block, uint64_t{piece.writes.value_or(buffers)}, piece.offset,
+                                  piece.length, piece.stride, piece.count, piece.stride2, piece.count2})
+      numbers.push_back(number);
+  return numbers;
+}
+
+std::vector<BlockPiece> read_pieces(FieldReader& fields, std::size_t buffers) {
+  std::vector<uint64_t> numbers;
+  fields.integers("pieces", kNumbersOfAPiece * kMostPieces, 0, kMostInteger,
+                  [&](int64_t number) { numbers.push_back(static_cast<uint64_t>(number)); });
+  std::vector<BlockPiece> pieces;
+  if (numbers.size() % kNumbersOfAPiece != 0) fields.fail("pieces", "has a piece that is not whole");
+  for (std::size_t i = 0; i + kNumbersOfAPiece <= numbers.size(); i += kNumbersOfAPiece) {
+    const uint64_t* n = numbers.data() + i;
+    if (n[1] > buffers) fields.fail("pieces", "names a buffer that there is not");
+    pieces.push_back(
+        {n[0], n[1] < buffers ? std::optional(n[1]) : std::nullopt, n[2], n[3], n[4], n[5], n[6], n[7]});
+  }
+  return pieces;
 }
 
 Json json_of(const SampleReport& report) {
@@ -289,7 +321,9 @@ Json json_of(const SampleReport& report) {
                  {"blocks", launch.blocks},
                  {"run", launch.run},
                  {"left_out", launch.left_out},
-                 {"writes", writes}};
+                 {"grid", launch.grid},
+                 {"writes", writes},
+                 {"pieces", json_of(launch.pieces, launch.writes.size())}};
     Json endless = Json::array();  // of one, at most
     if (launch.endless)
       endless.push_back(
@@ -341,6 +375,11 @@ SampleReport read_report(FieldReader& fields) {
       writes.whole = item.unsigned_integer("whole");
       launch.writes.push_back(std::move(writes));
     });
+    std::size_t axis = 0;
+    one.integers("grid", launch.grid.size(), 0, UINT32_MAX,
+                 [&](int64_t extent) { launch.grid[axis++] = static_cast<uint64_t>(extent); });
+    if (axis != launch.grid.size()) one.fail("grid", "lacks an axis");
+    launch.pieces = read_pieces(one, launch.writes.size());
     report.launches.push_back(std::move(launch));
   });
   fields.texts("reduced", kMostWrites, kLongestText,

@@ -120,9 +120,10 @@ struct CallRequest {
 // Only some blocks of each grid are run (checks/block_sample.h).
 struct SampleRequest {
   uint64_t seed = 0;
-  uint64_t blocks = 0;         // of each launch, at most
-  double seconds = 0;          // of each launch
-  std::vector<double> shares;  // of the grid, 0 to 1: where blocks are worth running
+  uint64_t blocks = 0;           // of each launch, at most
+  double seconds = 0;            // of each launch
+  std::vector<double> shares;    // of the grid, 0 to 1: where blocks are worth running
+  std::vector<uint64_t> wanted;  // blocks that are run in any case
   bool operator==(const SampleRequest&) const = default;
 };
 
@@ -194,12 +195,23 @@ struct EndlessLoop {
   bool wraps = false;  // because a number of 32 bits wraps; else because nothing grows
   bool operator==(const EndlessLoop&) const = default;
 };
+// What one block wrote to one buffer, in bytes: `length` of them, `count` times `stride` apart, and all that `count2` times
+// `stride2` apart. A count of 0: it has no such form, or not all of it is known.
+struct BlockPiece {
+  uint64_t block = 0;                 // its number in the grid
+  std::optional<std::size_t> writes;  // of SampledLaunch::writes; none: the block wrote nothing
+  uint64_t offset = 0, length = 0;
+  uint64_t stride = 0, count = 1, stride2 = 0, count2 = 1;
+  bool operator==(const BlockPiece&) const = default;
+};
 struct SampledLaunch {
-  std::string kernel;            // its symbol
+  std::string kernel;  // its symbol
+  std::array<uint64_t, 3> grid{};
   uint64_t blocks = 0, run = 0;  // of the grid; to their end
   uint64_t left_out = 0;         // iterations of loops, by all warps
   std::optional<EndlessLoop> endless;
   std::vector<SampledWrites> writes;
+  std::vector<BlockPiece> pieces;  // of every block that came to its end
   bool operator==(const SampledLaunch&) const = default;
 };
 // Of a device that runs all blocks, and of whose outputs only some places are looked at: one that was not written.

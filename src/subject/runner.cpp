@@ -61,6 +61,8 @@ struct Runner::Impl {
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   double sample_seconds = 1;
+  uint64_t sample_blocks = kSampledBlocks;
+  std::vector<uint64_t> wanted_blocks;
   bool launched = false;       // the worker gets ready, and has not said so yet
   bool goes_on = false;        // as the next requests say
   bool going_on = false;       // the worker repeats its last call
@@ -115,9 +117,10 @@ struct Runner::Impl {
     }
     if (trial.sampled)
       request.sample = protocol::SampleRequest{.seed = trial.seed,
-                                               .blocks = kSampledBlocks,
+                                               .blocks = sample_blocks,
                                                .seconds = sample_seconds,
-                                               .shares = trial::telling_shares(contract, trial.shape)};
+                                               .shares = trial::telling_shares(contract, trial.shape),
+                                               .wanted = wanted_blocks};
     for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
     return request;
   }
@@ -260,10 +263,25 @@ struct Runner::Impl {
     return true;
   }
 
+  // What blocks wrote is told from the start of an allocation; from here on, from the start of the tensor in it.
+  static void place_pieces(const protocol::CallRequest& call, protocol::SampleReport& report) {
+    for (protocol::SampledLaunch& launch : report.launches)
+      for (protocol::BlockPiece& piece : launch.pieces) {
+        if (!piece.writes) continue;
+        const auto buffer = std::find_if(call.buffers.begin(), call.buffers.end(), [&](const auto& one) {
+          return one.name == launch.writes[*piece.writes].buffer;
+        });
+        const uint64_t start = buffer == call.buffers.end() ? 0 : static_cast<uint64_t>(buffer->offset);
+        if (buffer == call.buffers.end() || piece.offset < start) piece.count = 0;
+        if (piece.count > 0) piece.offset -= start;
+      }
+  }
+
   void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
     observation.seconds = reply.seconds;
     observation.sample = reply.sample;
+    if (observation.sample) place_pieces(layout.calls.front().request, *observation.sample);
     observation.load = reply.load;
     observation.buffers = reply.buffers;
     observation.busy_seconds = reply.busy;
@@ -368,6 +386,10 @@ double Runner::build_seconds() const {
 }
 void Runner::set_sample_seconds(double seconds) {
   impl_->sample_seconds = seconds;
+}
+void Runner::set_sample_blocks(uint64_t blocks, std::vector<uint64_t> wanted) {
+  impl_->sample_blocks = blocks;
+  impl_->wanted_blocks = std::move(wanted);
 }
 void Runner::set_goes_on(bool goes_on) {
   impl_->goes_on = goes_on;

@@ -136,6 +136,8 @@ class Runner {
   void set_goes_on(bool goes_on);
   // Of each launch of which a sample of the blocks is run: those in which blocks begin; they end in twice as many.
   void set_sample_seconds(double seconds);
+  // … so many of them at most, and these in any case.
+  void set_sample_blocks(uint64_t blocks, std::vector<uint64_t> wanted = {});
 
   struct Impl;
 

@@ -92,8 +92,7 @@ void Plan::add(std::string_view stage, Shape shape, Families families, Condition
   PlannedTrial planned;
   planned.stage = stage;
   planned.required = required;
-  planned.trial.shape =
-      required || cheapest_.empty() ? near_legal(contract_, shape) : listed(trials_);
+  planned.trial.shape = required || cheapest_.empty() ? near_legal(contract_, shape) : listed(trials_);
   planned.trial.families = std::move(families);
   planned.trial.condition = condition;
   planned.trial.seed = mix(options_.seed, ++trials_) >> kSeedShift;

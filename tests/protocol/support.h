@@ -82,7 +82,9 @@ inline Request full_request() {
           .host_poison = false,
           .new_content = 0x7fd5,
           .earlier_calls = 64,
-          .sample = SampleRequest{.seed = 4, .blocks = 96, .seconds = 0.5, .shares = {0.25, 0.75}},
+          .sample =
+              SampleRequest{
+                  .seed = 4, .blocks = 96, .seconds = 0.5, .shares = {0.25, 0.75}, .wanted = {3, 1ull << 40}},
           .load = LoadRequest{.seed = 5, .repeats = 300, .seconds = 0.5, .graph = true},
           .goes_on = true,
           .calls = {call, call}};
@@ -99,9 +101,15 @@ inline Reply full_reply() {
       .sample =
           SampleReport{
               .ended = "its blocks wait",
-              .launches =
-                  {{"_Z1kPf", 1000, 96, 12, EndlessLoop{"k.cu", 7}, {{"y", 90, 4, 16, 1000, 900, 1200}}},
-                   {"_Z1lPf", 1, 1, 0, {}, {}}},
+              .launches = {{"_Z1kPf",
+                            {10, 20, 5},
+                            1000,
+                            96,
+                            12,
+                            EndlessLoop{"k.cu", 7},
+                            {{"y", 90, 4, 16, 1000, 900, 1200}},
+                            {{999, 0, 64, 16, 128, 4, 4096, 2}, {7, std::nullopt}, {8, 0, 0, 0, 0, 0, 0, 1}}},
+                           {"_Z1lPf", {1, 1, 1}, 1, 1, 0, {}, {}, {}}},
               .reduced = {"z"}},
       .load =
           LoadReport{.repeats = 17,

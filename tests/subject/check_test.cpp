@@ -349,6 +349,58 @@ formula = "y[i] = a * x[i]"
   EXPECT_THAT(result.output, HasSubstr("n=1,"));
 }
 
+// 64 of four million rows are left out, where a grid has more rows of tiles than an axis may have. Of all elements they are
+// so few that only knowing which block writes what shows it (assayer/ownership.h). Nothing is said of the same tiles in an
+// order that is right and odd.
+TEST_F(CheckTest, RowsThatNoBlockOfAGiantGridOwnsAreUnwritten) {
+  const auto tiled = [&](const std::string& tile, const std::string& grid) {
+    write("k.cu", R"(#include <cuda_runtime.h>
+__global__ void twice(const signed char* x, signed char* y, int rows, int cols, int wide, int high) {
+  )" + tile + R"(
+  for (int i = threadIdx.x; i < 64 * 64; i += blockDim.x) {
+    const long long r = 64LL * row + i / 64;
+    const int c = 64 * column + i % 64;
+    if (r < rows && c < cols) y[r * cols + c] = x[r * cols + c];
+  }
+}
+extern "C" void k(const signed char* x, signed char* y, int rows, int cols, cudaStream_t stream) {
+  const int wide = (cols + 63) / 64, high = (rows + 63) / 64;
+  twice<<<)" + grid + R"(, 256, 0, stream>>>(x, y, rows, cols, wide, high);
+}
+)");
+    write("k.toml", R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "rows", "cols", "stream"]
+[dims]
+rows = { min = 1, max = 4194304 }
+cols = { min = 65, max = 1000 }
+[tensors.x]
+dtype = "i8"
+shape = ["rows", "cols"]
+[tensors.y]
+dtype = "i8"
+shape = ["rows", "cols"]
+role = "out"
+[reference]
+formula = "y[r, c] = x[r, c]"
+)");
+    last_ = assay({"check", path("k.toml"), "--json", path("report.json"), "--budget", "4", "--no-prove"});
+    return last_.status;
+  };
+  EXPECT_EQ(tiled("const int row = blockIdx.y, column = blockIdx.x;", "dim3(wide, min(high, 65535))"), 1)
+      << last_.output;
+  EXPECT_EQ(kind(), "unwritten-output");
+  EXPECT_EQ(report()["findings"][0]["evidence"]["trial"]["sampled"], true);
+  EXPECT_NE(
+      tiled("const int group = blockIdx.x / (8 * wide), first = 8 * group, size = min(high - first, 8);"
+            "const int rest = blockIdx.x % (8 * wide), row = first + rest % size, column = rest / size;",
+            "wide * high"),
+      1)
+      << last_.output;
+}
+
 // Blocks beyond 2^32 elements write the first ones again: no trial that runs whole grids shows that.
 TEST_F(CheckTest, AnIndexThatWrapsIsFoundAtAGiantShape) {
   // y[i] = x[i]; the index is the product `wide`, or a 32-bit one.
@@ -531,7 +583,7 @@ TEST_F(CheckTest, SizesThatTheCodeNamesAreTried) {
 
 // However early the time ends: what the code singles out was tried, or nothing is said.
 TEST_F(CheckTest, APassWaitsForTheSizesThatTheCodeNames) {
-  for (const char* budget : {"0.01", "0.05", "0.2", "0.5"}) {
+  for (const char* budget : {"0.01", "0.3"}) {
     EXPECT_NE(check_kernel(kernel("if (i < n) y[i] = x[i] * (n == 54321 ? 3.0f : 2.0f);"), "", budget), 0)
         << budget;
     EXPECT_NE(check_kernel(kernel("if (i < n) y[i] = x[i] * (n % 1234 == 765 && n > 9999 ? 3.0f : 2.0f);"),
