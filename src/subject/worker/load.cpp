@@ -141,6 +141,7 @@ void Load::prepare() {
   check(runtime_.cudaMalloc(&at, kScratchWords * 4), kPrepare);
   scratch_ = static_cast<std::byte*>(at);
   check(runtime_.cudaMemset(scratch_, 0, kScratchWords * 4), kPrepare);
+  settle(kPrepare);
   for (Stream& stream : beside_) check(runtime_.cudaStreamCreateWithFlags(&stream, 1), kPrepare);
   int value = 0;
   if (runtime_.cudaDeviceGetAttribute(&value, kMultiprocessorCount, 0) == 0) multiprocessors_ = value;
@@ -190,10 +191,17 @@ bool Load::keep_contents(const std::vector<CallRequest>& calls, bool ordered) {
   return true;
 }
 
+// Copies within the device, and fills, go to the default stream, and the host does not wait for them (nor for the end of a
+// copy to the device). The streams of the calls do not wait for that one.
+void Load::settle(const char* stage) {
+  check(runtime_.cudaDeviceSynchronize(), stage);
+}
+
 void Load::keep_results() {
   for (const Region& region : regions_)
     check(runtime_.cudaMemcpy(results_ + region.kept, region.at, bytes_of(region.bytes), kDeviceToDevice),
           kLoadStage);
+  settle(kLoadStage);
   if (static_cast<int64_t>(regions_.size()) <= found_room_) return;
   if (found_) runtime_.cudaFree(found_);
   found_room_ = static_cast<int64_t>(regions_.size());
@@ -316,7 +324,7 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
   check(runtime_.cudaDeviceSynchronize(), kPrepare);
   restore();
   buffers_.change_inputs(calls[0], 0, kOther);
-  check(runtime_.cudaStreamSynchronize(stream), kPrepare);
+  settle(kPrepare);
   void *graph = nullptr, *ready = nullptr;
   const auto refused = [&](int error) {
     runtime_.cudaGetLastError();
@@ -328,6 +336,7 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
   if (ended != 0 || !graph) return refused(ended);
   if (const int error = runtime_.cudaGraphInstantiate(&ready, graph, 0)) return refused(error);
   buffers_.restore_inputs(calls[0], 0);
+  settle(kPrepare);
   Replayed replayed;
   for (int i = 0; i < 2 && !replayed.difference; ++i) {
     restore();
@@ -338,6 +347,7 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
       if (region.call != 0)
         check(runtime_.cudaMemcpy(region.at, results_ + region.kept, bytes_of(region.bytes), kDeviceToDevice),
               kLoadStage);
+    settle(kLoadStage);
     replayed.difference = compare("from a CUDA graph");
   }
   runtime_.cudaGraphExecDestroy(ready);

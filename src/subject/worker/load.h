@@ -72,6 +72,7 @@ class Load {
   };
 
   void prepare();
+  void settle(const char* stage);
   void adapt(double seconds);
   void occupy(uint64_t seed, Stream stream, uint64_t microseconds);
   void restore();
