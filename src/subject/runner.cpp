@@ -223,6 +223,7 @@ struct Runner::Impl {
         // Where the virtual device stands in for a GPU, it is to be no more than that.
         protocol::Settings plain;
         plain.quiet = true;
+        plain.seed = options.stand_in_seed;
         variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(plain)));
       }
       if (const char* own = std::getenv("LD_LIBRARY_PATH")) path += std::string(":") + own;

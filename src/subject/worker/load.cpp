@@ -293,6 +293,24 @@ std::optional<LoadDifference> Load::compare(const char* how) {
   return std::nullopt;
 }
 
+// Each call but the first from a thread of its own, which has an error state of its own.
+void Load::call_from_threads(const Call& call) {
+  std::vector<int> errors(calls_, 0);
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < calls_; ++i)
+    others.emplace_back([&, i] {
+      try {
+        call(i);
+        errors[i] = runtime_.cudaGetLastError();
+      } catch (const Failed& failed) {
+        errors[i] = failed.error;
+      }
+    });
+  call(0);
+  for (std::thread& other : others) other.join();
+  for (const int error : errors) check(error, "the call");
+}
+
 std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
   // Every fourth time the GPU is idle: what differs then needs no load.
   const auto begun = std::chrono::steady_clock::now();
@@ -303,10 +321,7 @@ std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
       occupy(mix(seed, static_cast<uint64_t>(10 + i)), beside_[i], 10 + mix(seed, 20) % 100);
   if (on_streams_ && seed % 3 == 1) occupy(mix(seed, 30), streams_[0], 1 + mix(seed, 31) % 20);
   if (threads) {
-    std::vector<std::thread> others;
-    for (std::size_t i = 1; i < calls_; ++i) others.emplace_back([&, i] { call(i); });
-    call(0);
-    for (std::thread& other : others) other.join();
+    call_from_threads(call);
   } else {
     for (std::size_t i = 0; i < calls_; ++i) call(i);
   }
@@ -341,7 +356,7 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
   for (int i = 0; i < 2 && !replayed.difference; ++i) {
     restore();
     check(runtime_.cudaGraphLaunch(ready, stream), "the replay of a graph");
-    check(runtime_.cudaStreamSynchronize(stream), "the replay of a graph");
+    settle("the replay of a graph");  // and for what was restored of the other calls
     // What the other calls wrote is what they wrote before: only the first was made.
     for (const Region& region : regions_)
       if (region.call != 0)
