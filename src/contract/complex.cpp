@@ -18,6 +18,7 @@ constexpr std::string_view kPart = "part'";
 constexpr int64_t kMostNodes = 20000;
 constexpr int64_t kNodesOfQuotient = 40;
 constexpr int64_t kLargestPower = 8;
+constexpr std::size_t kMostSeparateTerms = 8;  // of a complex product that are terms of a sum by themselves
 
 constexpr std::array<std::string_view, 4> kOfComplex = {"re", "im", "conj", "complex"};
 
@@ -80,9 +81,34 @@ class Splitter {
     statement.left.push_back(std::move(part));
     statement.is_element = true;
     if (!body.im) body.im = integer(0, place);
+    const bool summed_up = statement.kind == AssignKind::Sum;
+    if (summed_up)
+      add_one_by_one(statement, body);
+    else
+      for (ExprPtr* one : {&body.re, &body.im}) allow_any_order(**one);
     statement.body = choice(binary("==", name_of(std::string(kPart), place), integer(0, place)),
                             std::move(body.re), std::move(body.im), place);
     return statement;
+  }
+
+  // Products of the parts, and what is added to them: `(a.re * b.re + c.re) - a.im * b.im` is as good as the other way round.
+  static void allow_any_order(Expr& part) {
+    constexpr std::size_t kFewTerms = 3;  // two have one order
+    std::vector<ExprPtr> terms;
+    add_terms(clone(part), false, terms);
+    if (terms.size() >= kFewTerms && part.kind == ExprKind::Binary) part.integer = kAnyOrder;
+  }
+
+  // `y[i] += a * b`: kernels add the products of the parts to y one by one. So they are terms of the sum themselves.
+  void add_one_by_one(Statement& statement, Parts& body) {
+    std::vector<ExprPtr> re, im;
+    add_terms(clone(*body.re), false, re);
+    add_terms(clone(*body.im), false, im);
+    if (re.size() != im.size() || re.size() < 2 || re.size() > kMostSeparateTerms) return;
+    const Place place = statement.place;
+    Binder which = terms_index(re.size(), place);
+    body = {one_of(std::move(re), which.name, place), one_of(std::move(im), which.name, place)};
+    statement.loops.push_back(std::move(which));
   }
 
   static bool uses_draw(const Expr& expr) {
@@ -347,25 +373,34 @@ class Splitter {
   // A sum of products: kernels add the products of the parts in any order, or all of one kind first (a complex product
   // of matrices as four real ones). So they are terms of one sum, over one index more: which of them it is.
   ExprPtr summed(const Expr& reduction, ExprPtr part, bool in_terms) {
-    constexpr std::size_t kMostTerms = 8;
     ExprPtr one = clone(reduction);
     std::vector<ExprPtr> terms;
     if (in_terms) add_terms(clone(*part), false, terms);
-    if (terms.size() < 2 || terms.size() > kMostTerms) {
+    if (terms.size() < 2 || terms.size() > kMostSeparateTerms) {
       one->children[0] = std::move(part);
       return one;
     }
     const Place place = part->place;
     const auto count = static_cast<int64_t>(terms.size());
-    const std::string which = fmt::format("term{}'", ++sums_);
-    ExprPtr body = std::move(terms.back());
-    for (int64_t i = count - 2; i >= 0; --i)
-      body = choice(binary("==", name_of(which, place), integer(i, place)),
-                    std::move(terms[static_cast<std::size_t>(i)]), std::move(body), place);
-    one->children[0] = std::move(body);
-    one->binders.insert(one->binders.begin(), Binder{which, place, integer(0, place), integer(count, place)});
+    Binder which = terms_index(terms.size(), place);
+    one->children[0] = one_of(std::move(terms), which.name, place);
+    one->binders.insert(one->binders.begin(), std::move(which));
     if (one->name != "mean") return one;
     return binary("*", integer(count, place), std::move(one));  // it divides by so many more
+  }
+
+  // The index that says which of so many terms it is.
+  Binder terms_index(std::size_t count, Place place) {
+    return {fmt::format("term{}'", ++sums_), place, integer(0, place),
+            integer(static_cast<int64_t>(count), place)};
+  }
+
+  static ExprPtr one_of(std::vector<ExprPtr> terms, const std::string& which, Place place) {
+    ExprPtr body = std::move(terms.back());
+    for (auto i = static_cast<int64_t>(terms.size()) - 2; i >= 0; --i)
+      body = choice(binary("==", name_of(which, place), integer(i, place)),
+                    std::move(terms[static_cast<std::size_t>(i)]), std::move(body), place);
+    return body;
   }
 
   // Both sides have the same ranges.

@@ -30,6 +30,8 @@ Statement clone(const Statement& statement) {
   copy.body = copied(statement.body);
   for (const Left& left : statement.left)
     copy.left.push_back({copied(left.expr), copied(left.low), copied(left.high)});
+  for (const Binder& loop : statement.loops)
+    copy.loops.push_back({loop.name, loop.place, copied(loop.low), copied(loop.high)});
   return copy;
 }
 

@@ -34,6 +34,9 @@ enum class ExprKind : uint8_t { Integer, Real, Bool, Name, Element, Call, Unary,
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
+// Of the outermost sign of a sum of terms that kernels may add in any order.
+inline constexpr int64_t kAnyOrder = 16;
+
 // An index of a reduction or of the left side, with its range if one is given.
 struct Binder {
   std::string name;
@@ -43,9 +46,9 @@ struct Binder {
 
 struct Expr {
   ExprKind kind = ExprKind::Integer;
-  Place place;       // in the contract file
-  std::string name;  // Name, Element, Call, Reduce; the sign of Unary and Binary
-  int64_t integer = 0;
+  Place place;          // in the contract file
+  std::string name;     // Name, Element, Call, Reduce; the sign of Unary and Binary
+  int64_t integer = 0;  // Binary: kAnyOrder, or 0
   double real = 0;
   std::vector<ExprPtr> children;  // operands; subscripts; If: condition, then, else; Reduce: body, [filter]
   std::vector<Binder> binders;    // of Reduce
@@ -65,6 +68,8 @@ struct Statement {
   bool is_element = false;  // has brackets
   AssignKind kind = AssignKind::Set;
   ExprPtr body;
+  std::vector<Binder>
+      loops;  // of a sum, besides the indices that the body names; nobody writes them (complex.h)
 };
 
 struct Formula {

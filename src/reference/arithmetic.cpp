@@ -15,9 +15,10 @@ bool representable(DType dtype, double value) {
   return rounded(dtype, value) == value;
 }
 
-// A result that no kernel rounds: the format has it, and fast math does not flush it.
+// A result that no kernel rounds: the format has it, and fast math does not flush it. Values are FP64 themselves, so of one
+// in that format nobody knows whether it was rounded.
 bool stays(const Precision& precision, double value) {
-  return representable(precision.dtype, value) &&
+  return precision.dtype != DType::f64 && representable(precision.dtype, value) &&
          (precision.math != Math::Fast || value == 0 || std::abs(value) >= precision.min_normal);
 }
 
@@ -63,8 +64,12 @@ Precision precision_of(const ReferenceSpec& reference) {
   precision.dtype = reference.accumulate;
   precision.math = reference.math;
   precision.u = numerics::unit_roundoff(format);
-  if (reference.accumulate == DType::f64) precision.u *= 2;
   precision.eta = numerics::min_subnormal(format) / 2;
+  // Values are FP64 themselves: what the kernel rounds, the evaluation rounds as well. (And half of the smallest is zero.)
+  if (reference.accumulate == DType::f64) {
+    precision.u *= 2;
+    precision.eta = numerics::min_subnormal(format);
+  }
   precision.min_normal = numerics::min_normal(format);
   if (reference.math == Math::Fast) precision.eta = precision.min_normal;
   precision.added = precision.eta;
@@ -134,7 +139,7 @@ void Arithmetic::round_all(Lanes& r, int n) const {
 void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable) const {
   if (simulated) return round_all(r, n);
   if (!budget) return;
-  if (unless_representable && !r.b && precision->dtype != DType::f64 && all_stay(*precision, r.v, n)) {
+  if (unless_representable && !r.b && all_stay(*precision, r.v, n)) {
     r.bits = precision->bits;
     return;
   }
@@ -415,6 +420,16 @@ void Arithmetic::widen_exponential(Lanes& r, const double* size, const double* s
     if (!std::isfinite(size[l]) || !std::isfinite(r.v[l])) continue;
     r.b[l] += std::abs(r.v[l]) * std::expm1(std::min(u * size[l], 100.0));
     r.s[l] += r.v[l] * r.v[l] * kRms * kRms * u * u * squares[l];
+  }
+}
+
+void Arithmetic::widen_order(Lanes& r, const double* size, int n) const {
+  need_budget(r, n);
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(r.v[l]) || !std::isfinite(size[l])) continue;
+    const double own = precision->u * size[l];
+    r.b[l] += own;
+    r.s[l] += kRms * kRms * own * own;
   }
 }
 

@@ -66,6 +66,8 @@ struct Arithmetic {
   // `exp` of a sum or difference: in log2 units, or as a product of exps, it is as good as its operands are
   // precise. `size` is the sum of their sizes, `squares` of their squares.
   void widen_exponential(Lanes& r, const double* size, const double* squares, int n) const;
+  // A sum of a few terms, added in another order: `size` is the sum of their sizes.
+  void widen_order(Lanes& r, const double* size, int n) const;
   // m + log(y), where a kernel may take the logarithm of y exp(m) itself: its error is that of a logarithm
   // as large as the result. `size`, the sum of the sizes of m's terms: if m is of one element only, the exps
   // under it have errors of their own; if m is a difference, as of log(exp(a) / b), so have the logarithms.

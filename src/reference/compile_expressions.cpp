@@ -278,7 +278,9 @@ int Compiler::binary(Scope& scope, const Expr& expr, Context context) {
     return square;
   }
   const Op op = sign == "+" ? Op::Add : sign == "-" ? Op::Sub : Op::Mul;
-  return add(scope, op, type, place, a, b);
+  const int made = add(scope, op, type, place, a, b);
+  if (type == Type::Float && op != Op::Mul) at(scope, made).integer = expr.integer;
+  return made;
 }
 
 int Compiler::power(Scope& scope, int base, int exponent, Place place) {

@@ -149,6 +149,9 @@ void Compiler::statement(const Statement& written) {
   const auto before = names_.find(written.name);
   const int previous = before == names_.end() ? -1 : before->second;
   left_side(scope, written, spec, tensor, previous);
+  for (const contract::Binder& loop : written.loops)
+    if (!failed_)
+      bind_range(scope, new_variable(scope, loop.name, loop.place), *loop.low, *loop.high, {}, false);
   if (failed_) return;
   int body = expression(scope, *written.body, {});
   if (failed_) return;

@@ -48,7 +48,8 @@ struct Node {
   Place place;
   int a = -1, b = -1, c = -1;  // operands
   // Integer; Pow: a literal exponent if `literal_exponent`; Div: 1 if of integers; Shift: 1 if it depends on
-  // one element only; Add: of a logarithm that was shifted, what it is of (Arithmetic::LogOf)
+  // one element only; Add: of a logarithm that was shifted, what it is of (Arithmetic::LogOf);
+  // Add and Sub: contract::kAnyOrder
   int64_t integer = 0;
   double real = 0;
   int ref = -1;                   // Dim, Scalar, Index, Load: which

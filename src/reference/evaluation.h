@@ -234,6 +234,7 @@ class Evaluator {
   Lanes exponent(Batch& batch, int node_id, Exponent& found);
   Lanes exponential(Batch& batch, const Node& node);
   Lanes logarithm(Batch& batch, const Node& node);
+  Lanes in_any_order(Batch& batch, int node_id, const Node& node);
   Lanes conditional(Batch& batch, const Node& node);
   void widen_undecided(const Lanes& condition, const Lanes branches[2], int* const lanes[2],
                        const int count[2], int n, const Arithmetic& math, Lanes& r);

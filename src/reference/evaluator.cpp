@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "contract/formula.h"
 #include "reference/evaluation.h"
 
 namespace assay::reference {
@@ -174,7 +175,8 @@ Lanes Evaluator::eval_node(Batch& batch, int node_id) {
     default:
       break;
   }
-  if (node.op == Op::Add && node.integer != 0) return logarithm(batch, node);
+  if ((node.op == Op::Add || node.op == Op::Sub) && node.integer != 0)
+    return node.integer == contract::kAnyOrder ? in_any_order(batch, node_id, node) : logarithm(batch, node);
   const Lanes a = eval(batch, node.a);
   Lanes r;
   if (node.b < 0) {
@@ -243,6 +245,17 @@ Lanes Evaluator::exponential(Batch& batch, const Node& node) {
   }
   for (int l = 0; l < batch.n; ++l)
     if (x.v[l] == 0 && r.b) r.b[l] = r.s[l] = 0;
+  return r;
+}
+
+// A few terms that kernels add in any order: no partial sum is larger than all sizes together.
+Lanes Evaluator::in_any_order(Batch& batch, int node_id, const Node& node) {
+  const Arithmetic& math = batch.values_only ? plain_ : budget_;
+  if (!math.budget || math.simulated)
+    return math.binary(node, eval(batch, node.a), eval(batch, node.b), batch.n);
+  Exponent found = new_exponent(batch.n);
+  Lanes r = exponent(batch, node_id, found);
+  math.widen_order(r, found.size, batch.n);
   return r;
 }
 

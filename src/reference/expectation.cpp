@@ -9,6 +9,8 @@ namespace assay::reference {
 namespace {
 
 constexpr double kMostInteger = 9e18;  // of a double that becomes an integer
+constexpr double kLeastVariance =
+    1e-280;  // below the square of half the smallest f32, above where squares lose digits
 
 bool is_wide(DType dtype, const Precision& precision) {
   const numerics::FormatInfo& to = numerics::info(info(dtype).format);
@@ -53,7 +55,8 @@ void fill_real(Expectation& e, std::size_t i, const Store& to) {
   const bool tie = contract::ties_either_way(to.dtype) && std::isfinite(v) &&
                    contract::rounded_away(to.dtype, v) != nearest;
   if (b == 0 && !tie) flags |= kExact;
-  const double rest = std::sqrt(s);
+  // The square of what is lost of a tiny FP64 number is too small for FP64: then the most that may be lost counts.
+  const double rest = s < kLeastVariance && b > 0 ? b : std::sqrt(s);
   if (rest < 0.1 * store) flags = static_cast<uint8_t>(flags & ~kCoherent);
   const Interval admitted = b == 0 && !tie ? Interval{nearest, nearest} : to.range(nearest, v - b, v + b);
   e.low[i] = admitted.low;

@@ -10,7 +10,7 @@ namespace assay::reference {
 namespace {
 
 Statement statement_of(std::string name, std::vector<Left> left, AssignKind kind, ExprPtr body) {
-  return {std::move(name), body->place, std::move(left), true, kind, std::move(body)};
+  return {std::move(name), body->place, std::move(left), true, kind, std::move(body), {}};
 }
 
 std::vector<Left> copy(const std::vector<Left>& left) {
@@ -170,7 +170,7 @@ bool Shifter::scatter(const Statement& written, const Expr& body, std::vector<St
   const bool computed = std::ranges::any_of(written.left, [this](const Left& left) {
     return left.expr->kind != ExprKind::Name || names_value(left.expr->name);
   });
-  if (written.kind != AssignKind::Sum || !computed) return false;
+  if (written.kind != AssignKind::Sum || !computed || !written.loops.empty()) return false;
   Scale own = scale(body);
   const std::vector<ExprPtr> shape = extents(written);
   if (!own || shape.size() != written.left.size()) return false;

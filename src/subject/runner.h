@@ -35,6 +35,7 @@ struct RunnerOptions {
   // Folder of the libcudart.so.13 for a real GPU; empty: ASSAY_CUDA_RUNTIME, or else the toolkit's.
   std::string cuda_runtime;
   // On a real GPU: a command that is put before the worker's, to observe it (sanitizer.h).
+  uint64_t stand_in_seed = 0;  // of the schedule of a virtual device that stands in for a GPU; 0: text order
   std::vector<std::string> witness;
   double timeout = 30;  // seconds of one trial
   double loading = 30;  // seconds, at least, in which a worker must be ready

@@ -140,6 +140,7 @@ std::vector<std::string> WorkerProcess::environment() const {
       // Where the virtual device stands in for a GPU, it is to be no more than that.
       protocol::Settings plain;
       plain.quiet = true;
+      plain.seed = options_.stand_in_seed;
       variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(plain)));
     }
     if (const char* own = std::getenv("LD_LIBRARY_PATH")) path += std::string(":") + own;

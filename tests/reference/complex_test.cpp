@@ -103,6 +103,63 @@ TEST(ComplexNumbers, HaveABudgetForEachPart) {
   EXPECT_LT(y.bound[0], 100);
 }
 
+// Kernels add the products of the parts, and what is added to them, in any order: here 1 + 1e4, rounded, - 1e4.
+TEST(ComplexNumbers, AddTheirProductsInAnyOrder) {
+  for (const char* formula :
+       {"y[n] = a[n, 0] * b[0] + a[n, 1]\np[n] = 0", "y[n] += a[n, k] * b[k]\np[n] = 0"}) {
+    Spectra s(formula);
+    Tensor a = Tensor::zeros(DType::f32, {5, 7, 2}), b = Tensor::zeros(DType::f32, {7, 2});
+    a.store(0, 16384);
+    a.store(1, 16384);
+    b.store(0, 1);
+    b.store(1, 1);
+    a.store(2, 1.1);
+    b.store(2, 1);
+    s.bindings.inputs["a"] = share(a);
+    s.bindings.inputs["b"] = share(b);
+    const Expectation y = expected(s.contract, s.bindings, "y");
+    EXPECT_FLOAT_EQ(static_cast<float>(y.value[0]), 1.1F);  // 16384 - 16384 + 1.1
+    const float added = (16384.0F + 1.1F) - 16384.0F;
+    EXPECT_GT(std::abs(added - y.value[0]), 1e-4);
+    EXPECT_GE(added, y.low[0]) << formula;
+    EXPECT_LE(added, y.high[0]) << formula;
+    EXPECT_LT(y.bound[0], 5e-2) << formula;
+  }
+}
+
+// A value in FP64 does not tell whether a kernel rounded it: 1e-3 is what is left of two products of about 1.
+TEST(ComplexNumbers, OfDoublesHaveBudgetsForTheirProducts) {
+  const Contract contract =
+      parsed(spectra_text("y[n] = a[n, 0] * b[0]\np[n] = 0", "c128", "f64") + "accumulate = \"f64\"\n");
+  Bindings bindings;
+  bindings.shape = {{"N", 5}, {"K", 7}};
+  Tensor a = Tensor::zeros(DType::f64, {5, 7, 2}), b = Tensor::zeros(DType::f64, {7, 2});
+  const double x = 1.001 / 3, u = 1.0 / 3;
+  a.store(0, x);
+  a.store(1, u);
+  b.store(0, 3);
+  b.store(1, 3);
+  bindings.inputs["a"] = share(a);
+  bindings.inputs["b"] = share(b);
+  bindings.scalars["g.re"] = bindings.scalars["g.im"] = contract::Scalar::of(DType::f32, 0.5);
+  const Expectation y = expected(contract, bindings, "y");
+  for (const double fused : {std::fma(x, 3.0, -(u * 3)), -std::fma(u, 3.0, -(x * 3))}) {
+    EXPECT_GE(fused, y.low[0]);
+    EXPECT_LE(fused, y.high[0]);
+  }
+  EXPECT_GT(y.bound[0], 0x1p-53);
+  EXPECT_LT(y.bound[0], 0x1p-49);
+  // And what is tiny has one, too, in the bound and in the statistics.
+  a.store(0, 0x1p-1040);
+  a.store(1, 0x3p-1060);
+  b.store(0, 1.7);
+  bindings.inputs["a"] = share(a);
+  bindings.inputs["b"] = share(b);
+  const Expectation tiny = expected(contract, bindings, "y");
+  EXPECT_GE(tiny.bound[0], 0x1p-1074);
+  EXPECT_GE(tiny.sigma[0], 0x1p-1074);
+}
+
 TEST(ComplexNumbers, OfDoublesAreTheSame) {
   const Contract contract = parsed(spectra_text("y[n] = a[n, 0] * b[0]\np[n] = re(y[n])", "c128", "f64"));
   EXPECT_EQ(contract.tensor("a")->dtype, DType::f64);

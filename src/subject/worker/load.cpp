@@ -141,6 +141,7 @@ void Load::prepare() {
   check(runtime_.cudaMalloc(&at, kScratchWords * 4), kPrepare);
   scratch_ = static_cast<std::byte*>(at);
   check(runtime_.cudaMemset(scratch_, 0, kScratchWords * 4), kPrepare);
+  settle(kPrepare);
   for (Stream& stream : beside_) check(runtime_.cudaStreamCreateWithFlags(&stream, 1), kPrepare);
   int value = 0;
   if (runtime_.cudaDeviceGetAttribute(&value, kMultiprocessorCount, 0) == 0) multiprocessors_ = value;
@@ -190,10 +191,17 @@ bool Load::keep_contents(const std::vector<CallRequest>& calls, bool ordered) {
   return true;
 }
 
+// Copies within the device, and fills, go to the default stream, and the host does not wait for them (nor for the end of a
+// copy to the device). The streams of the calls do not wait for that one.
+void Load::settle(const char* stage) {
+  check(runtime_.cudaDeviceSynchronize(), stage);
+}
+
 void Load::keep_results() {
   for (const Region& region : regions_)
     check(runtime_.cudaMemcpy(results_ + region.kept, region.at, bytes_of(region.bytes), kDeviceToDevice),
           kLoadStage);
+  settle(kLoadStage);
   if (static_cast<int64_t>(regions_.size()) <= found_room_) return;
   if (found_) runtime_.cudaFree(found_);
   found_room_ = static_cast<int64_t>(regions_.size());
@@ -285,6 +293,24 @@ std::optional<LoadDifference> Load::compare(const char* how) {
   return std::nullopt;
 }
 
+// Each call but the first from a thread of its own, which has an error state of its own.
+void Load::call_from_threads(const Call& call) {
+  std::vector<int> errors(calls_, 0);
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < calls_; ++i)
+    others.emplace_back([&, i] {
+      try {
+        call(i);
+        errors[i] = runtime_.cudaGetLastError();
+      } catch (const Failed& failed) {
+        errors[i] = failed.error;
+      }
+    });
+  call(0);
+  for (std::thread& other : others) other.join();
+  for (const int error : errors) check(error, "the call");
+}
+
 std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
   // Every fourth time the GPU is idle: what differs then needs no load.
   const auto begun = std::chrono::steady_clock::now();
@@ -295,10 +321,7 @@ std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
       occupy(mix(seed, static_cast<uint64_t>(10 + i)), beside_[i], 10 + mix(seed, 20) % 100);
   if (on_streams_ && seed % 3 == 1) occupy(mix(seed, 30), streams_[0], 1 + mix(seed, 31) % 20);
   if (threads) {
-    std::vector<std::thread> others;
-    for (std::size_t i = 1; i < calls_; ++i) others.emplace_back([&, i] { call(i); });
-    call(0);
-    for (std::thread& other : others) other.join();
+    call_from_threads(call);
   } else {
     for (std::size_t i = 0; i < calls_; ++i) call(i);
   }
@@ -316,7 +339,7 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
   check(runtime_.cudaDeviceSynchronize(), kPrepare);
   restore();
   buffers_.change_inputs(calls[0], 0, kOther);
-  check(runtime_.cudaStreamSynchronize(stream), kPrepare);
+  settle(kPrepare);
   void *graph = nullptr, *ready = nullptr;
   const auto refused = [&](int error) {
     runtime_.cudaGetLastError();
@@ -328,16 +351,18 @@ Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const C
   if (ended != 0 || !graph) return refused(ended);
   if (const int error = runtime_.cudaGraphInstantiate(&ready, graph, 0)) return refused(error);
   buffers_.restore_inputs(calls[0], 0);
+  settle(kPrepare);
   Replayed replayed;
   for (int i = 0; i < 2 && !replayed.difference; ++i) {
     restore();
     check(runtime_.cudaGraphLaunch(ready, stream), "the replay of a graph");
-    check(runtime_.cudaStreamSynchronize(stream), "the replay of a graph");
+    settle("the replay of a graph");  // and for what was restored of the other calls
     // What the other calls wrote is what they wrote before: only the first was made.
     for (const Region& region : regions_)
       if (region.call != 0)
         check(runtime_.cudaMemcpy(region.at, results_ + region.kept, bytes_of(region.bytes), kDeviceToDevice),
               kLoadStage);
+    settle(kLoadStage);
     replayed.difference = compare("from a CUDA graph");
   }
   runtime_.cudaGraphExecDestroy(ready);

@@ -72,9 +72,11 @@ class Load {
   };
 
   void prepare();
+  void settle(const char* stage);
   void adapt(double seconds);
   void occupy(uint64_t seed, Stream stream, uint64_t microseconds);
   void restore();
+  void call_from_threads(const Call& call);
   std::optional<protocol::LoadDifference> compare(const char* how);
   protocol::LoadDifference describe(const Region& region, int64_t first, int64_t bytes, const char* how);
   void wait();
