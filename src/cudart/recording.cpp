@@ -14,7 +14,7 @@ std::array<uint32_t, 3> extents_of(const vgpu::Dim3& dim) {
 std::optional<protocol::RecordedPlace> place_of(vgpu::Address address, const vgpu::Memory& memory) {
   const auto found = memory.find(address);
   if (!found) return std::nullopt;
-  return protocol::RecordedPlace{found->label, address - found->base, false};
+  return protocol::RecordedPlace{found->label, address - found->base, false, found->size};
 }
 
 protocol::RecordedPlace side_of(const vgpu::Place& place, const vgpu::Memory& memory) {

@@ -72,7 +72,8 @@ Json json_of(const CodeEvent& e) {
 }
 
 Json json_of(const RecordedPlace& place) {
-  return {{"label", place.label}, {"offset", place.offset}, {"is_host", place.is_host}};
+  return {
+      {"label", place.label}, {"offset", place.offset}, {"is_host", place.is_host}, {"bytes", place.bytes}};
 }
 Json json_of(const RecordedLaunchEvent& e) {
   Json pointers = Json::array();
@@ -200,6 +201,7 @@ RecordedPlace read_place(FieldReader fields) {
   RecordedPlace place{fields.text("label", kLongestText), 0, false};
   place.offset = fields.unsigned_integer("offset");
   place.is_host = fields.boolean("is_host");
+  place.bytes = fields.unsigned_integer("bytes");
   return place;
 }
 

@@ -87,6 +87,7 @@ struct RecordedPlace {
   std::string label;
   uint64_t offset = 0;  // bytes from the start of the allocation
   bool is_host = false;
+  uint64_t bytes = 0;  // of the allocation
   bool operator==(const RecordedPlace&) const = default;
 };
 struct RecordedPointer {

@@ -61,21 +61,26 @@ std::vector<Part> parts_of(Terms& terms, const Access& access) {
       done.push_back(std::move(part));
       continue;
     }
-    const Node node = terms[choice];
-    for (const bool first : {true, false}) {
-      Term address = terms.constant(0, terms.width(part.address));
-      for (const auto& [leaves, by] : Ring(terms.ring(part.address))) {
-        Term product = terms.constant(by, terms.width(part.address));
-        for (const Term leaf : leaves)
-          product = terms.mul(leaf == choice ? (first ? node.b : node.c) : leaf, product);
-        address = terms.add(address, product);
-      }
-      Path conditions = part.conditions;
-      conditions.push_back(first ? node.a : terms.negation(node.a));
-      open.push_back({address, std::move(conditions)});
-    }
+    for (Part& side : sides_of(terms, part, choice)) open.push_back(std::move(side));
   }
   return done;
+}
+
+std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice) {
+  const Node node = terms[choice];
+  const unsigned width = terms.width(part.address);
+  const Ring ring = terms.ring(part.address);
+  const auto side = [&](Term chosen, Term condition) {
+    Part result{terms.constant(0, width), part.conditions};
+    for (const auto& [leaves, by] : ring) {
+      Term product = terms.constant(by, width);
+      for (const Term leaf : leaves) product = terms.mul(leaf == choice ? chosen : leaf, product);
+      result.address = terms.add(result.address, product);
+    }
+    result.conditions.push_back(condition);
+    return result;
+  };
+  return {side(node.b, node.a), side(node.c, terms.negation(node.a))};
 }
 
 Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term) {

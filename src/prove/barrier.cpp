@@ -198,6 +198,10 @@ class Uniformity {
     const VarKind kind = terms_.var(var).kind;
     if (kind == VarKind::Count) return !is_around(var);
     if (kind != VarKind::Unknown) return kind == VarKind::Thread;
+    if (terms_.var(var).is_fixed) {
+      const std::vector<Var> vars = terms_.mentions(terms_.var(var).loaded_from);
+      return std::any_of(vars.begin(), vars.end(), [&](Var v) { return differs(v); });
+    }
     const auto count = shifted_in(terms_, setting_.summary, var);
     return !count || !is_around(*count);
   }

@@ -37,21 +37,33 @@ bool inside_by_strides(const Access& access, Lowered& at, const Poly& offset) {
                      [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
 }
 
+// By how often a loop with a stride of its own has gone round.
+bool inside_by_quotient(const Access& access, Lowered& at) {
+  const Poly room = plus(add(at.lowering.poly(at.array->bytes), at.offset, -1), -Int{access.bytes});
+  return at.lowering.enough_by_quotient(room) &&
+         at.lowering.proves(all_of({at_least_zero(at.offset), at_least_zero(room)}), kStrideSeconds);
+}
+
 bool has_gaps(const Lowered& at) {
   return at.array->elements && at.array->elements->gaps;
 }
 
 // Within elements of a tensor with gaps, and so within the tensor.
 bool inside_elements(const Access& access, Lowered& at, const Poly& offset) {
-  const auto needed = within_elements(at.lowering, *at.array->elements, offset, access.bytes);
-  if (!needed) return false;
-  return std::all_of(needed->begin(), needed->end(),
-                     [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
+  const TensorMemory& memory = *at.array->elements;
+  const auto by = [&](const std::vector<TensorAxis>& axes) {
+    const auto needed = within_elements(at.lowering, memory, axes, offset, access.bytes);
+    return needed && std::all_of(needed->begin(), needed->end(), [&](const Formula& formula) {
+             return at.lowering.proves(formula, kStrideSeconds);
+           });
+  };
+  return by(memory.axes) || (memory.joined.size() < memory.axes.size() && by(memory.joined));
 }
 
 // A write that the strides do not show to lie within elements: for a counterexample.
 Formula beside_elements(const Access& access, Lowered& at) {
-  const auto needed = within_elements(at.lowering, *at.array->elements, at.offset, access.bytes);
+  const TensorMemory& memory = *at.array->elements;
+  const auto needed = within_elements(at.lowering, memory, memory.joined, at.offset, access.bytes);
   return needed ? negated(all_of(*needed)) : outside(access, at, false);
 }
 
@@ -78,6 +90,7 @@ std::optional<Place> outside(Setting& setting, const Access& access) {
     if (inside_by_strides(access, at, simple) ||
         (simple != at.offset && inside_by_strides(access, at, at.offset)))
       continue;
+    if (inside_by_quotient(access, at)) continue;
     const Formula bad = outside(access, at, true);
     const Answer answer = at.lowering.ask(bad, setting.question_seconds());
     if (answer.kind == Answer::Kind::Unsatisfiable) continue;

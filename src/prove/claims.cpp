@@ -13,6 +13,9 @@
 // and if from these the claim follows at k, it holds everywhere. All counters are claimed together, signed
 // and unsigned; those that fail are dropped, and the rest is tried again without them, until nothing more
 // fails.
+//
+// Compilers also keep a plain count and compute the index from it, i = tid + 128 k, in the iteration that uses it. The index
+// is then no register that the loop carries, but what the loop tests is linear in k, and so it is claimed in the same way.
 #include <algorithm>
 
 #include "prove/lower.h"
@@ -29,6 +32,50 @@ Formula within(const Poly& value, unsigned width, bool is_signed) {
   return all_of({at_least_zero(plus(value, -low)), at_least_zero(plus(scale(value, -1), high))});
 }
 
+// start + k * step, where `term` is linear in the count; none otherwise.
+std::optional<Induction> linear_in(Terms& terms, Term term, Var count) {
+  const unsigned width = terms.width(term);
+  if (width != 32 && width != 64) return std::nullopt;
+  const Term k = terms.trunc(terms.of(count), width);
+  Ring step, start;
+  for (const auto& [leaves, by] : Ring(terms.ring(term))) {
+    std::vector<Term> others = leaves;
+    const auto own = std::find(others.begin(), others.end(), k);
+    const bool counts = own != others.end();
+    if (counts) others.erase(own);
+    for (const Term leaf : others)
+      if (const auto& vars = terms.mentions(leaf); std::find(vars.begin(), vars.end(), count) != vars.end())
+        return std::nullopt;
+    (counts ? step : start)[others] = by;
+  }
+  if (step.empty()) return std::nullopt;
+  return Induction{terms.canonical(term), terms.from_ring(start, width), terms.from_ring(step, width)};
+}
+
+// What the loop's tests compare, at the head: as it is tested there, or as it was tested at the end of the iteration before.
+std::vector<Induction> tested_in(Terms& terms, const Loop& loop) {
+  std::vector<Induction> found;
+  const auto is_known = [&](Term value) {
+    const auto same = [&](const Induction& other) { return terms.canonical(other.value) == value; };
+    return std::any_of(loop.inductions.begin(), loop.inductions.end(), same) ||
+           std::any_of(found.begin(), found.end(), same);
+  };
+  for (Term condition : loop.repeats) {
+    if (terms[condition].op == Op::Not) condition = terms[condition].a;
+    const Node test = terms[condition];
+    if (test.op != Op::Slt && test.op != Op::Sle && test.op != Op::Ult && test.op != Op::Ule) continue;
+    for (const Term side : {test.a, test.b}) {
+      const auto here = linear_in(terms, side, loop.count);
+      if (!here) continue;
+      const Term before = terms.canonical(terms.sub(here->value, here->step));
+      if (is_known(here->value) || is_known(before)) continue;
+      found.push_back(*here);
+      found.push_back({before, terms.canonical(terms.sub(here->start, here->step)), here->step});
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 const std::vector<Claim>& Claims::of(Var count) {
@@ -43,7 +90,9 @@ const std::vector<Claim>& Claims::of(Var count) {
 
 std::vector<Claim> Claims::proved(const Loop& loop) {
   std::vector<Claim> claims;
-  for (const Induction& induction : loop.inductions) {
+  std::vector<Induction> inductions = loop.inductions;
+  for (Induction& tested : tested_in(terms_, loop)) inductions.push_back(tested);
+  for (const Induction& induction : inductions) {
     const unsigned width = terms_.width(induction.value);
     if (width != 32 && width != 64) continue;
     claims.push_back({induction, true});

@@ -376,7 +376,7 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
                     Obligation& result) {
   const double start = work_seconds();
   Terms terms;
-  Dims dims(terms, setting.contract);
+  Dims dims(terms, setting.contract, limits_of(one.when));
   Summary world;
   std::deque<std::pair<const LaunchedKernel*, Summary>> runs;
   std::string gap;

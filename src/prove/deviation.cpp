@@ -96,6 +96,8 @@ class CallComparison {
       const auto place = pointer_at(event, at);
       differ(!place, what + " is no device address");
       if (place) compare_place(what, pointer.array, pointer.offset, place->first, place->second);
+      if (place && pointer.bytes && difference_.empty())
+        compare("the size of the memory behind " + what, pointer.bytes, *allocated_at(event, at));
     }
   }
 

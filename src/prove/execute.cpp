@@ -253,8 +253,43 @@ class Executor {
         guess = guess_of(start, seen.head, next, before, k);
       guesses[reg] = guess;
     }
+    find_followers(guesses, blank, entry, back, before, terms_.mentions(k).front());
     find_selections(guesses, blank, entry, back, before, terms_.mentions(k).front());
     return guesses;
+  }
+
+  // A register that the body computes anew from others that grow (`next = i + stride`, tested at the end) grows as they do: at
+  // the head of iteration k it is what iteration k - 1 made of them. That it began as this says for k = 0 is asked here; that
+  // it goes on so is verified with the other guesses.
+  void find_followers(Guesses& guesses, const Guesses& blank, const State& entry, const State& back,
+                      Var before, Var count) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      std::map<Var, Term> described;
+      for (const auto& [reg, seen] : blank)
+        if (seen.head != kNoTerm &&
+            (guesses[reg].kind == Guess::Kind::Grows || guesses[reg].kind == Guess::Kind::Same))
+          described[terms_.mentions(seen.head).front()] = guesses[reg].head;
+      for (const auto& [reg, seen] : blank) {
+        const Term start = entry.registers[reg], next = back.registers[reg];
+        if (seen.head == kNoTerm || guesses[reg].kind != Guess::Kind::Unknown || next == kNoTerm ||
+            terms_.width(seen.head) == 0 || terms_.width(next) != terms_.width(seen.head))
+          continue;
+        const Term sent = terms_.substitute(next, described);
+        const std::vector<Var> vars = terms_.mentions(sent);
+        if (!std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before || v == count; })) continue;
+        const Term back_one = terms_.sub(terms_.of(count), terms_.constant(1, 64));
+        const Term head = terms_.canonical(terms_.substitute(sent, {{count, back_one}}));
+        const Term step = terms_.canonical(terms_.sub(sent, head));
+        const std::vector<Var>& of_step = terms_.mentions(step);
+        const Term first = terms_.canonical(terms_.substitute(head, {{count, terms_.constant(0, 64)}}));
+        if (std::find(of_step.begin(), of_step.end(), count) != of_step.end() ||
+            first != terms_.canonical(start))
+          continue;
+        guesses[reg] = {Guess::Kind::Grows, head, step, kNoTerm};
+        changed = true;
+      }
+    }
   }
 
   // ---- selections
@@ -581,6 +616,14 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
   Executor(machine, kernel, *graph).run();
   machine.summary().graph = *graph;
   return std::move(machine.summary());
+}
+
+std::vector<DimLimit> limits_of(const std::vector<Condition>& when) {
+  std::vector<DimLimit> limits;
+  for (const Condition& condition : when)
+    if (condition.kind == Condition::Kind::AtLeast || condition.kind == Condition::Kind::AtMost)
+      limits.push_back({condition.dim, condition.value, condition.kind == Condition::Kind::AtMost});
+  return limits;
 }
 
 Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>& when) {

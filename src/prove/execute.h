@@ -119,6 +119,7 @@ struct Summary {
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
+  bool exchanges = false;  // a value is taken to be one that a lane of the warp gave: if all lanes get there
   Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
   Term thread[3], block[3];    // the indices of one; 32 bits
   Graph graph;
@@ -128,6 +129,9 @@ struct Summary {
 // says.
 Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                         const Launch& launch, const std::vector<std::string>& written);
+
+// The conditions of a launch or a case as limits of the dims, as far as they are.
+std::vector<DimLimit> limits_of(const std::vector<Condition>& when);
 
 // The conditions of a launch or a case as terms.
 Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>& when);

@@ -206,8 +206,28 @@ std::optional<Interval> interval(const Expr& expr, const contract::Contract& con
   return all;
 }
 
-Dims::Dims(Terms& terms, const contract::Contract& contract) : terms_(terms), contract_(contract) {
-  for (const contract::Dim& dim : contract.dims) {
+namespace {
+
+// Where no value is left, nothing is limited: that of no shape anything holds is not for the terms to say.
+contract::Contract limited(contract::Contract contract, const std::vector<DimLimit>& limits) {
+  for (const DimLimit& limit : limits)
+    for (contract::Dim& dim : contract.dims) {
+      if (dim.name != limit.dim) continue;
+      contract::Dim narrower = dim;
+      if (limit.is_most)
+        narrower.max = std::min(narrower.max, limit.value);
+      else
+        narrower.min = std::max(narrower.min, limit.value);
+      if (narrower.min <= narrower.max && narrower.lowest() <= narrower.highest()) dim = narrower;
+    }
+  return contract;
+}
+
+}  // namespace
+
+Dims::Dims(Terms& terms, const contract::Contract& contract, const std::vector<DimLimit>& limits)
+    : terms_(terms), contract_(limited(contract, limits)) {
+  for (const contract::Dim& dim : contract_.dims) {
     if (dim.lowest() == dim.highest()) {
       dims_[dim.name] = terms.constant(static_cast<Bits>(Int{dim.lowest()}), 64);
       continue;
@@ -222,7 +242,7 @@ Dims::Dims(Terms& terms, const contract::Contract& contract) : terms_(terms), co
     variables_[dim.name] = {terms.mentions(term).front(), dim.multiple_of};
     dims_[dim.name] = terms.mul(term, terms.constant(static_cast<Bits>(dim.multiple_of), 64));
   }
-  for (const contract::DimRelation& relation : contract.relations) add_fact(relation);
+  for (const contract::DimRelation& relation : contract_.relations) add_fact(relation);
 }
 
 // What every legal shape fulfils is a fact about each dim that it speaks of.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "contract/contract.h"
@@ -41,17 +42,28 @@ struct Interval {
 // something that is not positive.
 std::optional<Interval> interval(const Expr& expr, const contract::Contract& contract);
 
+// Whether a dim lies on one side of a number, as some launches ask.
+struct DimLimit {
+  std::string dim;
+  int64_t value = 0;
+  bool is_most = false;  // at most `value`; otherwise at least
+};
+
 // The dims as variables of a kernel's terms. A dim with `multiple_of = m` is m times a variable, so that what
 // follows from divisibility follows by arithmetic.
 class Dims {
  public:
-  Dims(Terms& terms, const contract::Contract& contract);
+  // Under `limits`, each of which must hold of every shape that the terms are used for: n - 2^30 is no negative number
+  // where n is larger.
+  Dims(Terms& terms, const contract::Contract& contract, const std::vector<DimLimit>& limits = {});
+  Dims(const Dims&) = delete;
 
   Term term(std::string_view name) const;  // 64 bits
   // The expression as a 64-bit term. None where its interval is none: then 64 bits might not hold it.
   std::optional<Term> term(const Expr& expr);
   // The shape that a value for each variable means.
   contract::Shape shape(const std::map<Var, Int>& values) const;
+  // With the ranges of the dims as the limits leave them.
   const contract::Contract& contract() const { return contract_; }
 
  private:
@@ -59,7 +71,7 @@ class Dims {
   void add_fact(const contract::DimRelation& relation);
 
   Terms& terms_;
-  const contract::Contract& contract_;
+  contract::Contract contract_;
   std::map<std::string, Term, std::less<>> dims_;
   std::map<std::string, std::pair<Var, int64_t>, std::less<>> variables_;  // and the factor
 };

@@ -3,7 +3,7 @@
 // Host code computes a launch from its arguments by few operations: products of dims, ceiling division by a
 // tile, rounding up, a cap. The grammar is a constant; a·u + b; min(u, c) and max(u, c); u·v, where u and v
 // are products of up to three dims, perhaps divided (either way) by a constant. In the place of such a product may
-// stand a number that the kernel is also given: host code that passes `pairs = T * ceil_div(H, 2)` launches
+// stand the sum or the larger of two dims, or a number that the kernel is also given: host code that passes `pairs = T * ceil_div(H, 2)` launches
 // ceil_div(pairs, 128) blocks. Simple forms are tried first, so that of two expressions that agree everywhere the one
 // a person would write is found.
 #include <algorithm>
@@ -19,6 +19,8 @@ using EOp = Expr::Op;
 constexpr int64_t kDivisors[] = {2,   3,   4,   5,   6,   7,   8,   10,   12,   16,   20,  24,
                                  28,  32,  40,  48,  56,  64,  80,  96,   112,  128,  160, 192,
                                  224, 256, 320, 384, 512, 640, 768, 1024, 2048, 4096, 8192};
+
+constexpr Int kLargestRest = Int{1} << 50;  // of a tensor in parts, where a part begins; far below 2^62
 
 struct Unit {
   ExprPtr expr;
@@ -39,18 +41,37 @@ class Fitter {
     if (wanted_.empty()) return nullptr;
     const auto [low, high] = std::minmax_element(wanted_.begin(), wanted_.end());
     if (*low == *high) return Expr::literal(*low);
-    make_units();
+    make_units(monomials_of_dims());
+    if (ExprPtr found = from_one_unit(*low, *high)) return found;
+    if (ExprPtr found = product()) return found;
+    units_.clear();
+    make_units(pairs_of_dims());
+    return from_one_unit(*low, *high);
+  }
+
+ private:
+  ExprPtr from_one_unit(int64_t low, int64_t high) const {
     for (const Unit& unit : units_)
       if (unit.values == wanted_) return unit.expr;
     for (const Unit& unit : units_)
       if (ExprPtr found = linear(unit)) return found;
     for (const Unit& unit : units_)
-      if (ExprPtr found = capped(unit, *low, *high)) return found;
-    return product();
+      if (ExprPtr found = capped(unit, low, high)) return found;
+    return nullptr;
   }
 
- private:
-  void make_units() {
+  // What one launch does for two tensors is sized by both: n + k, max(n, k).
+  std::vector<ExprPtr> pairs_of_dims() const {
+    std::vector<ExprPtr> pairs;
+    for (const EOp op : {EOp::Add, EOp::Max, EOp::Min, EOp::Sub})
+      for (size_t i = 0; i < dims_.size(); ++i)
+        for (size_t j = 0; j < dims_.size(); ++j)
+          if (op == EOp::Sub ? i != j : i < j)
+            pairs.push_back(Expr::make(op, Expr::dim(dims_[i]), Expr::dim(dims_[j])));
+    return pairs;
+  }
+
+  std::vector<ExprPtr> monomials_of_dims() const {
     std::vector<ExprPtr> monomials;
     for (size_t i = 0; i < dims_.size(); ++i) monomials.push_back(Expr::dim(dims_[i]));
     for (size_t i = 0; i < dims_.size(); ++i)
@@ -62,6 +83,11 @@ class Fitter {
           monomials.push_back(Expr::make(
               EOp::Mul, Expr::make(EOp::Mul, Expr::dim(dims_[i]), Expr::dim(dims_[j])), Expr::dim(dims_[k])));
     monomials.insert(monomials.end(), known_.begin(), known_.end());
+    return monomials;
+  }
+
+  // The monomials, and what they are when divided.
+  void make_units(const std::vector<ExprPtr>& monomials) {
     for (const ExprPtr& monomial : monomials) add(monomial);
     for (const EOp op : {EOp::CeilDiv, EOp::Div, EOp::Mod})
       for (const ExprPtr& monomial : monomials)
@@ -93,7 +119,8 @@ class Fitter {
     const Int rise = Int{at(high)} - at(low);
     if (rise == 0 || rise % run != 0) return nullptr;
     const Int slope = rise / run, rest = at(low) - slope * *low;
-    if (slope > INT32_MAX || slope < -INT32_MAX || rest > INT32_MAX || rest < -INT32_MAX) return nullptr;
+    if (slope > INT32_MAX || slope < -INT32_MAX || rest > kLargestRest || rest < -kLargestRest)
+      return nullptr;
     for (size_t i = 0; i < wanted_.size(); ++i)
       if (slope * unit.values[i] + rest != wanted_[i]) return nullptr;
     ExprPtr expr =

@@ -26,6 +26,12 @@ Int power_of_two_in(const Poly& poly) {
   return power;
 }
 
+Poly divided_by(const Poly& poly, const Monomial& factor, Int times) {
+  Poly result;
+  for (const auto& [monomial, by] : poly) result[without(monomial, factor)] = by / times;
+  return result;
+}
+
 Int below_power_of_two(Int value) {  // the least 2^n - 1 that is at least `value`
   Int power = 1;
   while (power <= value) power *= 2;
@@ -201,6 +207,15 @@ Poly Lowering::lowered_choice(const Node& node) {
   }
   x = add(x, common, -1);
   y = add(y, common, -1);
+  // 0 or c z s, for a stride s that all threads agree on, is c (0 or z) s: a multiple of c s, as it was.
+  const Monomial factor = y.empty() ? agreed_factor(x) : x.empty() ? agreed_factor(y) : Monomial{};
+  Int times = factor.empty() ? 1 : 0;
+  if (!factor.empty()) {
+    for (const Poly* side : {&x, &y})
+      for (const auto& [monomial, by] : *side) times = common_divisor(times, by);
+    x = divided_by(x, factor, times);
+    y = divided_by(y, factor, times);
+  }
   const Interval a = interval(x), b = interval(y);
   const Atom choice = derived("chosen", std::min(a.low, b.low), std::max(a.high, b.high), {x, y},
                               fmt::format(" by {}", node.a));
@@ -208,10 +223,27 @@ Poly Lowering::lowered_choice(const Node& node) {
   const Poly chosen = atom_poly(choice);
   assume(any_of({negated(test), equal_to_zero(add(chosen, x, -1))}));
   assume(any_of({test, equal_to_zero(add(chosen, y, -1))}));
-  return add(chosen, common);
+  return add(multiply(chosen, Poly{{factor, times}}), common);
 }
 
-// x = d q + r with 0 <= r < d, for d >= 1. Terms of x that a constant d divides are split off first.
+// Atoms of the dims alone that every monomial has.
+Monomial Lowering::agreed_factor(const Poly& poly) const {
+  Monomial factor = poly.begin()->first;
+  for (const auto& [monomial, by] : poly) {
+    Monomial both;
+    std::set_intersection(factor.begin(), factor.end(), monomial.begin(), monomial.end(),
+                          std::back_inserter(both));
+    factor = std::move(both);
+  }
+  std::erase_if(factor, [&](Atom atom) {
+    const std::vector<Var>& vars = atoms_[atom].depends;
+    return std::any_of(vars.begin(), vars.end(), [&](Var v) { return terms_.var(v).kind != VarKind::Dim; });
+  });
+  return factor;
+}
+
+// x = d q + r with 0 <= r < d, for d >= 1. Terms of x that d divides are split off first, d being a constant or a product:
+// (w d + x) / d = w + x / d, and the remainder is that of x.
 std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) {
   Poly whole, x = value;
   const bool by_constant = is_constant(divisor);
@@ -227,6 +259,17 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
     }
     const Interval range = interval(rest);
     if (range.low >= 0 && range.high < c) return {whole, rest};
+    x = std::move(rest);
+  } else if (divisor.size() == 1) {
+    const auto& [factors, times] = *divisor.begin();
+    Poly rest;
+    for (const auto& [monomial, by] : value) {
+      if (by % times == 0 && std::includes(monomial.begin(), monomial.end(), factors.begin(), factors.end()))
+        whole[without(monomial, factors)] += by / times;
+      else
+        rest[monomial] = by;
+    }
+    if (rest.empty()) return {whole, {}};
     x = std::move(rest);
   }
   const auto key = std::pair{x, divisor};
@@ -254,7 +297,12 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
           break;
         }
     assume(equal_to_zero(add(add(x, multiply(divisor, atom_poly(q)), -1), atom_poly(r), -1)));
-    if (!by_constant) assume(at_least_zero(plus(add(divisor, atom_poly(r), -1), -1)));
+    if (!by_constant) {
+      assume(at_least_zero(plus(add(divisor, atom_poly(r), -1), -1)));
+      const std::vector<Formula> earlier = facts_;
+      for (const Formula& fact : earlier)
+        if (auto more = with_quotients(fact, {x, divisor, q, r})) facts_.push_back(std::move(*more));
+    }
   }
   const auto [q, r] = found->second;
   return {add(whole, atom_poly(q)), atom_poly(r)};

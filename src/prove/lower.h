@@ -12,7 +12,8 @@
 // So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
 // failure.
 //
-// lower.cpp has the translation, lower_facts.cpp atoms and facts, strides.cpp offsets that are built from rows and columns,
+// lower.cpp has the translation, lower_facts.cpp atoms and facts, quotients.cpp what strides of a loop say about how often it
+// goes round, strides.cpp offsets that are built from rows and columns,
 // questions.cpp what the solver is asked.
 //
 // Products of atoms are atoms of their own to the solver; lemmas.h says what it is told about them. In a
@@ -107,6 +108,10 @@ class Lowering {
   std::optional<Division> division(Atom atom) const;
   Poly remainder(const Poly& value, Int divisor) { return divided(value, constant_poly(divisor)).second; }
 
+  // For x = d q + r, 0 <= r < d: where p is c (x - R d) + e with e >= 0, it is enough for p >= 0 that R <= q. That is q - R;
+  // it has no products of R and d, which solvers are poor at. None: p is nothing of this kind.
+  std::optional<Poly> enough_by_quotient(const Poly& poly) const;
+
   // Whether the facts imply it.
   bool proves(const Formula& formula, double seconds);
   // Whether the facts and the formula can hold together.
@@ -158,11 +163,13 @@ class Lowering {
   Poly lowered_mask(Term term, const Node& node);
   Poly lowered_disjunction(Term term, const Node& node);
   Poly lowered_choice(const Node& node);
+  Monomial agreed_factor(const Poly& poly) const;
   Poly unknown_poly(Term term, Int high);
   Poly exact(Term term, bool is_signed);
   Formula compared(const Node& node);
   Formula equality(const Node& node);
   Formula strengthened(const Formula& formula) const;
+  std::optional<Formula> with_quotients(const Formula& formula, const Division& division) const;
 
   Terms& terms_;
   const Summary& summary_;

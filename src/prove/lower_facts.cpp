@@ -165,6 +165,9 @@ void Lowering::assume(const Formula& formula) {
     }
   }
   facts_.push_back(formula);
+  for (const auto& [operands, results] : divisions_)
+    if (auto more = with_quotients(formula, {operands.first, operands.second, results.first, results.second}))
+      facts_.push_back(std::move(*more));
   if (Formula more = strengthened(formula); more.kind == Formula::Kind::All)
     for (Formula& part : more.parts) facts_.push_back(std::move(part));
 }

@@ -112,7 +112,7 @@ void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32
     forget(step);
     return;
   }
-  if (arithmetic(step) || memory(step)) return;
+  if (arithmetic(step) || memory(step) || exchange(step)) return;
   forget(step);
   if (instruction.opcode == Opcode::call && calls_a_computation(module_, instruction)) return;
   if (!is_pure(instruction.opcode)) gap(step, "it may touch memory");

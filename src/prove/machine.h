@@ -85,13 +85,20 @@ class Machine {
             uint32_t alignment, bool exact = true, Term condition = kNoTerm);
   Term loaded(Term address, unsigned width, unsigned at);
   std::optional<Term> from_tensor(const Array& array, Term address, unsigned width, unsigned at);
+  bool is_fixed(Term address);
   Term base(const std::string& name, ptx::Space space, Term bytes, Int align,
             const contract::TensorSpec* tensor, const std::string& view = "");
   Term generic_view(Var base);
   Term tensor_base(const std::string& name);
+  std::optional<Term> allocated_bytes(const std::string& name);
   ptx::Space space_of(const ptx::Instruction& instruction) const;
   void gap(const Step& step, const std::string& why);
   void note_meeting(const Step& step);
+  // exchange.cpp: values of other lanes
+  bool exchange(const Step& step);
+  Term variable_of_another_lane(Var var, std::map<Var, Term>& renamed);
+  std::optional<Term> of_another_lane(Term term, std::map<Var, Term>& renamed);
+  bool has_whole_warps() const;
 
   Terms& terms_;
   Dims& dims_;
@@ -103,6 +110,7 @@ class Machine {
   bool recording_ = true;
   std::vector<Var> loops_;  // around the present instruction
   std::map<std::string, Var> bases_;
+  std::map<Term, Term> fixed_elements_;  // by canonical address
   std::map<uint32_t, uint32_t> parameter_offsets_;
   std::map<std::pair<uint32_t, unsigned>, Term> unknown_parameters_;  // by offset and width
   Term thread_[3], block_[3], threads_[3], blocks_[3];                // 32 bits

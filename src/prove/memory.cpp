@@ -61,6 +61,7 @@ Term Machine::tensor_base(const std::string& name) {
     std::optional<Term> bytes;
     if (name == "workspace")
       if (auto parsed = parse_expr(contract.kernel.workspace_bytes.text())) bytes = dims_.term(**parsed);
+    if (name != "workspace") bytes = allocated_bytes(name);
     return base(name, Space::Global, bytes.value_or(kNoTerm), 256, nullptr);
   }
   const auto memory = std::make_shared<const TensorMemory>(memory_of(terms_, dims_, *tensor));
@@ -69,6 +70,21 @@ Term Machine::tensor_base(const std::string& name) {
   summary_.arrays.at(var).elements = memory;
   if (memory->never_empty) terms_.var(var).low = tensor->align;
   return start;
+}
+
+// Allocations of the host code's own have no names: all that were made by one function are one array to the prover, so that no
+// two of them count as apart. How large it is, is known if all pointers into it begin at the same place of as much
+// memory: then it does not matter which of them an address is built on.
+std::optional<Term> Machine::allocated_bytes(const std::string& name) {
+  std::set<std::string> seen;
+  ExprPtr bytes;
+  for (const auto& [at, pointer] : launch_.pointers) {
+    if (pointer.array != name) continue;
+    bytes = pointer.bytes;
+    if (!bytes || !pointer.offset) return std::nullopt;
+    seen.insert(text(*bytes) + " at " + text(*pointer.offset));
+  }
+  return bytes && seen.size() == 1 ? dims_.term(*bytes) : std::nullopt;
 }
 
 Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
@@ -366,6 +382,16 @@ Term Machine::loaded(Term at, unsigned width, unsigned offset) {
   return value;
 }
 
+// Whether an address is the same in every iteration of every loop: no count and no other loaded value bears on it, but those
+// that are the same themselves.
+bool Machine::is_fixed(Term address) {
+  const std::vector<Var>& vars = terms_.mentions(address);
+  return std::all_of(vars.begin(), vars.end(), [&](Var v) {
+    const Variable& variable = terms_.var(v);
+    return variable.kind == VarKind::Unknown ? variable.is_fixed : variable.kind != VarKind::Count;
+  });
+}
+
 // An element of an input whose values the contract bounds. That takes an input that nothing writes, and an
 // address that is a whole number of elements past the beginning of a tensor without gaps: then, the access being within the
 // tensor (which is proved of every access), what it reads is an element.
@@ -378,7 +404,8 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
   using contract::ValuesKind;
   const ValuesKind kind = tensor.values.kind;
   const bool bounded = kind == ValuesKind::Index || kind == ValuesKind::Tokens || kind == ValuesKind::Mask ||
-                       kind == ValuesKind::Offsets || kind == ValuesKind::Integers;
+                       kind == ValuesKind::Offsets || kind == ValuesKind::Integers ||
+                       kind == ValuesKind::Distinct || kind == ValuesKind::Slots;
   // What begins where an element begins and is no wider holds its lowest bits.
   if (!bounded || width > 8 * item || offset % item != 0) return std::nullopt;
   bool from_start = false;
@@ -388,6 +415,9 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
     from_start |= is_base;
   }
   if (!from_start) return std::nullopt;
+  const Term from = terms_.canonical(terms_.add(at, terms_.constant(offset, terms_.width(at))));
+  if (const auto known = fixed_elements_.find(from); known != fixed_elements_.end())
+    return terms_.trunc(known->second, width);
   const auto bound = [&](const contract::IntExpr& expr) -> std::optional<std::pair<Term, Interval>> {
     const auto parsed = parse_expr(expr.text());
     if (!parsed) return std::nullopt;
@@ -414,13 +444,17 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
     variable.high = high->second.high;
   } else {
     high = bound(tensor.values.a);
-    if (!high || !fits(0, high->second.high)) return std::nullopt;
+    variable.low = kind == ValuesKind::Slots ? -1 : 0;
+    if (!high || !fits(variable.low, high->second.high)) return std::nullopt;
     variable.high = kind == ValuesKind::Offsets ? high->second.high : high->second.high - 1;
   }
   if (variable.high < variable.low) return std::nullopt;
-  const bool is_signed = variable.is_signed;
+  variable.is_one_of_distinct = kind == ValuesKind::Distinct || kind == ValuesKind::Slots;
+  variable.is_fixed = is_fixed(from);
+  const bool is_signed = variable.is_signed, fixed = variable.is_fixed;
   variable.loaded_from = terms_.add(at, terms_.constant(offset, terms_.width(at)));
   const Term element = terms_.variable(std::move(variable));
+  if (fixed) fixed_elements_[from] = element;
   const Term wide = is_signed ? terms_.sext(element, 64) : terms_.zext(element, 64);
   std::vector<Term>& facts = terms_.var(terms_.mentions(element).front()).facts;
   const bool inclusive = kind == ValuesKind::Offsets || kind == ValuesKind::Integers;

@@ -11,6 +11,7 @@
 // counts only when the virtual GPU shows it (witness.h). Neither: unknown.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -106,6 +107,9 @@ struct Part {
   Path conditions;
 };
 std::vector<Part> parts_of(Terms& terms, const Access& access);
+// The part with each side of a choice (an Ite that is a leaf of its address) in the choice's place, under the condition for
+// that side: one of the two holds for every thread.
+std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice);
 
 // The conditions of a path that bear on a term: the others speak of loops and loaded values that it does not
 // depend on. Fewer facts prove less, never more.

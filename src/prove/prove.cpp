@@ -61,9 +61,14 @@ struct KernelObligation {
   Obligation (*prove)(Setting&);
   double kept;  // of the kernel's time
 };
+constexpr double kBarrierShare = 0.1;
 constexpr KernelObligation kObligations[] = {
-    {"launch", prove_launch, 0},       {"alignment", prove_alignment, 0.1}, {"bounds", prove_bounds, 0.2},
-    {"overflow", prove_overflow, 0.1}, {"barrier", prove_barriers, 0.1},    {"race", prove_races, 0.25},
+    {"launch", prove_launch, 0},
+    {"alignment", prove_alignment, 0.1},
+    {"bounds", prove_bounds, 0.2},
+    {"overflow", prove_overflow, 0.1},
+    {"barrier", prove_barriers, kBarrierShare},
+    {"race", prove_races, 0.25},
 };
 // What is left to the outputs, in parts of the time of one kernel.
 constexpr double kPartOfOutputs = 0.5;
@@ -201,7 +206,7 @@ class Prover {
     bool anywhere = false;
     for (const auto& [launch, found] : jobs) {
       Terms terms;
-      Dims dims(terms, contract_);
+      Dims dims(terms, contract_, limits_of(launch.when));
       const auto summary = execute(terms, dims, *found.module, *found.kernel, launch, {});
       if (!summary) {
         anywhere = true;
@@ -260,7 +265,7 @@ class Prover {
   void prove_one(const Launch& launch, const Found& found, const std::vector<std::string>& changed,
                  double until) {
     Terms terms;
-    Dims dims(terms, contract_);
+    Dims dims(terms, contract_, limits_of(launch.when));
     const auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
@@ -270,6 +275,14 @@ class Prover {
     for (const KernelObligation& obligation : kObligations)
       if (is_asked(obligation.name)) kept += obligation.kept;
     const double whole = until - work_seconds(), replays = replay_work_;
+    // Values that lanes exchange are what they are taken for if all lanes get there.
+    bool exchanged = true;
+    if (summary->exchanges) {
+      setting.until = until - whole * (kept - kBarrierShare);
+      asked_for_ = fmt::format("{}-exchanges", plain_name(launch.kernel));
+      exchanged = prove_barriers(setting).status == Status::Proved;
+      all_exchanged_ &= exchanged;
+    }
     for (const auto& [name, prove, own] : kObligations) {
       if (!is_asked(name)) continue;
       kept -= own;
@@ -277,6 +290,7 @@ class Prover {
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);
+      if (!exchanged) rest_on_exchange(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       add(std::move(obligation));
     }
@@ -298,6 +312,13 @@ class Prover {
     }
   }
 
+  static void rest_on_exchange(Obligation& obligation) {
+    if (obligation.status != Status::Proved || obligation.name == "launch") return;
+    obligation.status = Status::Unknown;
+    obligation.open.push_back(
+        {{}, "it rests on values that lanes exchange, and not all of them may get there", std::nullopt});
+  }
+
   // That the outputs are written is a matter of all launches of a call together.
   void prove_outputs(const std::vector<std::string>& changed) {
     Obligation coverage;
@@ -316,6 +337,7 @@ class Prover {
     }
     coverage.status = coverage.open.empty() && coverage.total > 0 ? Status::Proved : Status::Unknown;
     if (coverage.total == 0) return;  // no outputs that are only written
+    if (!all_exchanged_) rest_on_exchange(coverage);
     if (coverage.status != Status::Proved) look_for_witness(coverage);
     add(std::move(coverage));
   }
@@ -535,6 +557,7 @@ class Prover {
   Relation relation_;
   LaunchLog log_;                                             // of replays
   std::vector<std::pair<std::string, std::string>> pending_;  // kernels and obligations
+  bool all_exchanged_ = true;  // all lanes take part where values are exchanged
   double start_ = 0, until_ = 0;
   double replayed_ = 0, replay_work_ = 0;  // seconds of replays: elapsed, and of work_seconds()
   std::string asked_for_ = "loops";        // what the solver is asked for, for the names of dumped questions
@@ -545,9 +568,6 @@ class Prover {
 
 std::string unknown_memory(const contract::Contract& contract) {
   for (const contract::TensorSpec& tensor : contract.tensors) {
-    if (tensor.values.kind == contract::ValuesKind::Distinct ||
-        tensor.values.kind == contract::ValuesKind::Slots)
-      return fmt::format("proofs do not know that no two elements of the tensor `{}` are equal", tensor.name);
     if (tensor.pointers || !tensor.buffer.empty())
       return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}",
                          tensor.name, tensor.uncommon_memory());

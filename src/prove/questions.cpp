@@ -99,6 +99,10 @@ bool Lowering::proves(const Formula& formula, double seconds) {
   if (formula.kind == Formula::Kind::All)
     return std::all_of(formula.parts.begin(), formula.parts.end(),
                        [&](const Formula& part) { return proves(part, seconds); });
+  if (formula.kind == Formula::Kind::AtLeastZero)
+    if (const auto enough = enough_by_quotient(formula.poly);
+        enough && ask(negated(at_least_zero(*enough)), seconds).kind == Answer::Kind::Unsatisfiable)
+      return true;
   return ask(negated(formula), seconds).kind == Answer::Kind::Unsatisfiable;
 }
 

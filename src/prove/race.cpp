@@ -79,21 +79,7 @@ std::vector<Part> without_choices(Terms& terms, Part whole) {
       done.push_back(std::move(part));
       continue;
     }
-    const Node node = terms[choice];
-    const unsigned width = terms.width(part.address);
-    const Ring ring = terms.ring(part.address);
-    for (const bool first : {true, false}) {
-      Term address = terms.constant(0, width);
-      for (const auto& [leaves, by] : ring) {
-        Term product = terms.constant(by, width);
-        for (const Term leaf : leaves)
-          product = terms.mul(leaf == choice ? (first ? node.b : node.c) : leaf, product);
-        address = terms.add(address, product);
-      }
-      Path conditions = part.conditions;
-      conditions.push_back(first ? node.a : terms.negation(node.a));
-      open.push_back({address, std::move(conditions)});
-    }
+    for (Part& side : sides_of(terms, part, choice)) open.push_back(std::move(side));
   }
   return done;
 }

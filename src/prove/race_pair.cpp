@@ -269,6 +269,10 @@ bool Pair::is_shared(Var var) const {
     default:
       break;
   }
+  if (terms_.var(var).is_fixed) {
+    const std::vector<Var> vars = terms_.mentions(terms_.var(var).loaded_from);
+    return std::all_of(vars.begin(), vars.end(), [&](Var v) { return is_shared(v); });
+  }
   const auto count = shifted_in(terms_, setting_.summary, var);
   return count && ahead_of(*count) == 0;
 }
@@ -471,7 +475,9 @@ void Pair::take_facts(Side& side, bool linear_only) {
   }
 }
 
-// Memory that the kernel does not write: what is read at one address is one value.
+// Memory that the kernel does not write: what is read at one address is one value. And of a tensor that promises different
+// elements, what is read at two addresses is two values (of slots, if it is no -1): both are whole elements, since only
+// those are marked so, and accesses are in bounds.
 void Pair::take_loads(bool linear_only) {
   for (const Image::Load& a : sides_[0].image.loads_) {
     for (const Image::Load& b : sides_[1].image.loads_) {
@@ -488,6 +494,17 @@ void Pair::take_loads(bool linear_only) {
         dropped_ = true;
       else
         joint_->assume(same);
+      const auto distinct = [&](const Side& side, Atom atom) {
+        return terms_.var(*side.image.lowered_->lowering.atoms()[atom].var).is_one_of_distinct;
+      };
+      if (!distinct(sides_[0], a.value) || !distinct(sides_[1], b.value)) continue;
+      Formula different = any_of({equal_to_zero(distance), at_least_zero(plus(difference, -1)),
+                                  at_least_zero(plus(scale(difference, -1), -1)),
+                                  at_least_zero(plus(scale(mapped(sides_[0], a.value), -1), -1))});
+      if (linear_only && !is_linear(different))
+        dropped_ = true;
+      else
+        joint_->assume(different);
     }
   }
 }

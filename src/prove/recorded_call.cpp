@@ -17,6 +17,16 @@ std::optional<std::pair<std::string, int64_t>> pointer_at(const protocol::Record
   return std::nullopt;
 }
 
+std::optional<int64_t> allocated_at(const protocol::RecordedLaunchEvent& launch, uint32_t at) {
+  for (const protocol::RecordedPointer& pointer : launch.pointers)
+    if (pointer.at == at) return number(pointer.to.bytes);
+  return std::nullopt;
+}
+
+bool is_own_allocation(const contract::Contract& contract, const std::string& array) {
+  return array != "workspace" && !contract.tensor(array);
+}
+
 bool has_clusters(const protocol::RecordedLaunchEvent& launch) {
   return std::any_of(launch.cluster.begin(), launch.cluster.end(),
                      [](uint32_t blocks) { return blocks > 1; });

@@ -41,6 +41,10 @@ inline int64_t pair(const protocol::RecordedLaunchEvent& launch, uint32_t at) {
 // The array that a parameter points to, and the offset from the start of its data; none: it is no device address.
 std::optional<std::pair<std::string, int64_t>> pointer_at(const protocol::RecordedLaunchEvent& launch,
                                                           uint32_t at);
+// Bytes of the allocation that a parameter points into.
+std::optional<int64_t> allocated_at(const protocol::RecordedLaunchEvent& launch, uint32_t at);
+// Whether an array is none that the contract gives the call: the host code allocated it.
+bool is_own_allocation(const contract::Contract& contract, const std::string& array);
 bool has_clusters(const protocol::RecordedLaunchEvent& launch);
 
 // Of a fill or a copy.

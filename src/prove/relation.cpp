@@ -21,6 +21,8 @@ constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 // Chosen: host code has about as many paths, and most of the shapes stay for checking.
 constexpr int kMostInferences = 8;
 constexpr size_t kMostAdded = 4;
+constexpr size_t kCallsOfKeptMemory =
+    8;  // chosen: from the smallest shape to the largest, with a few between
 
 using RecordedLaunch = protocol::RecordedLaunchEvent;
 
@@ -111,7 +113,9 @@ class Inference {
         const bool always = std::all_of(records.begin(), records.end(), [&](const RecordedCall* r) {
           return offset(launch_of(*r, which)).has_value();
         });
-        if (always) launch.pointers[at] = {array, fitted(offset)};
+        if (always) launch.pointers[at] = {array, fitted(offset), nullptr};
+        if (always && is_own_allocation(contract_, array))
+          launch.pointers[at].bytes = fitted([at](const RecordedLaunch& e) { return allocated_at(e, at); });
         continue;
       }
       if (at >= 4 && pointer_at(first, at - 4)) continue;  // the upper half of an address
@@ -172,7 +176,9 @@ std::vector<std::string> Launch::text() const {
   say("dynamic shared memory", dynamic_shared, "0");
   for (const auto& [at, pointer] : pointers) {
     const std::string offset = pointer.offset ? prove::text(*pointer.offset) : "anything";
-    lines.push_back(fmt::format("parameter {} -> {}{}", at, pointer.array,
+    const std::string size =
+        pointer.bytes ? fmt::format(" of {} bytes", prove::text(*pointer.bytes)) : std::string();
+    lines.push_back(fmt::format("parameter {} -> {}{}{}", at, pointer.array, size,
                                 offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
   }
   for (uint32_t at = 0; at < parameter_bytes; at += 4) {
@@ -209,6 +215,38 @@ void infer_from(const std::vector<const RecordedCall*>& records, const Contract&
       when.push_back({is_given ? Condition::Kind::AtLeast : Condition::Kind::AtMost, presence, is_given});
     relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
+  }
+}
+
+bool has_own_allocation(const Relation& relation) {
+  return std::any_of(relation.cases.begin(), relation.cases.end(), [](const Case& one) {
+    return std::any_of(one.launches.begin(), one.launches.end(), [](const Launch& launch) {
+      return std::any_of(launch.pointers.begin(), launch.pointers.end(),
+                         [](const auto& item) { return item.second.bytes != nullptr; });
+    });
+  });
+}
+
+// Memory that the host code allocates may be kept from one call to the next, and then its size is that of the first call:
+// the largest shape, in the records. So the calls are made again, in a process that has made none, from the smallest shape on.
+void check_kept_memory(const std::vector<const RecordedCall*>& records, Recorder& fresh, Relation& relation) {
+  std::vector<const RecordedCall*> by_size = records;
+  const auto size = [](const RecordedCall* record) {
+    double product = 1;
+    for (const auto& [dim, value] : record->shape) product *= static_cast<double>(value) + 1;
+    return product;
+  };
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](const RecordedCall* a, const RecordedCall* b) { return size(a) < size(b); });
+  for (size_t i = 0; i < kCallsOfKeptMemory; ++i) {
+    const Shape& shape = by_size[i * (by_size.size() - 1) / (kCallsOfKeptMemory - 1)]->shape;
+    for (const RecordedCall& call : fresh.record(shape, relation))
+      if (const std::string difference = deviation(relation, call); !difference.empty()) {
+        relation.gaps.push_back(fmt::format(
+            "the host code allocates memory, and what it launches depends on the calls before: at {} {}",
+            contract::to_string(shape), difference));
+        return;
+      }
   }
 }
 
@@ -276,6 +314,10 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     std::erase_if(unused, [&](const RecordedCall* call) {
       return std::find(added.begin(), added.end(), call) != added.end();
     });
+  }
+  if (relation.gaps.empty() && !records.empty() && has_own_allocation(relation)) {
+    Recorder fresh(contract, subject, options);
+    check_kept_memory(used, fresh, relation);
   }
   for (const Refusal& refusal : relation.refused)
     if (relation.gaps.empty() && is_legal(relation, refusal.shape))

@@ -44,8 +44,9 @@ struct Condition {
 };
 
 struct Pointer {
-  std::string array;  // a tensor or "workspace"
+  std::string array;  // a tensor, "workspace", or how the host code allocated it itself
   ExprPtr offset;     // bytes; null: unknown
+  ExprPtr bytes{};    // of an allocation of the host code's own; null: unknown
 };
 
 struct Launch {

@@ -31,7 +31,8 @@ Json json_of(const std::vector<Condition>& conditions) {
 Json json_of(const Launch& launch) {
   Json pointers = Json::object();
   for (const auto& [at, pointer] : launch.pointers)
-    pointers[fmt::format("{}", at)] = {{"array", pointer.array}, {"offset", json_of(pointer.offset)}};
+    pointers[fmt::format("{}", at)] = {
+        {"array", pointer.array}, {"offset", json_of(pointer.offset)}, {"bytes", json_of(pointer.bytes)}};
   Json grid = Json::array(), block = Json::array();
   for (size_t axis = 0; axis < 3; ++axis) {
     grid.push_back(json_of(launch.grid[axis]));
@@ -91,8 +92,8 @@ Launch launch_of(const Json& json) {
   launch.cooperative = json.at("cooperative");
   launch.parameter_bytes = json.at("parameter_bytes");
   for (const auto& [at, pointer] : json.at("pointers").items())
-    launch.pointers[static_cast<uint32_t>(std::stoul(at))] = {pointer.at("array"),
-                                                              expr_of(pointer.at("offset"))};
+    launch.pointers[static_cast<uint32_t>(std::stoul(at))] = {
+        pointer.at("array"), expr_of(pointer.at("offset")), expr_of(pointer.at("bytes"))};
   launch.words = numbers_of(json.at("words"));
   launch.pairs = numbers_of(json.at("pairs"));
   return launch;

@@ -151,6 +151,23 @@ class Reader {
     for (const auto& [axis, stride] : sorted)
       memory.axes.push_back(
           {*dims_.term(*axis.extent), terms_.mul(stride, terms_.constant(memory.item, 64))});
+    join_axes(memory);
+  }
+
+  // Indices (i, j) of two axes with strides e s and s, where e is the extent of the second: e i + j is one index of stride s,
+  // and every number below the product of the extents is such an index, of one (i, j). The strides are compared as
+  // polynomials modulo 2^64, and both lie far below that.
+  void join_axes(TensorMemory& memory) {
+    for (const TensorAxis& axis : memory.axes) {
+      if (!memory.joined.empty()) {
+        TensorAxis& outer = memory.joined.back();
+        if (terms_.canonical(outer.stride) == terms_.canonical(terms_.mul(axis.stride, axis.extent))) {
+          outer = {terms_.mul(outer.extent, axis.extent), axis.stride};
+          continue;
+        }
+      }
+      memory.joined.push_back(axis);
+    }
   }
 
   Terms& terms_;
@@ -189,16 +206,17 @@ TensorMemory memory_of(Terms& terms, Dims& dims, const contract::TensorSpec& ten
 // element, a row of elements is one piece of memory, and the bytes may be anywhere in it. Which part of the offset is taken
 // for which index does not matter: any indices that add up to the offset will do.
 std::optional<std::vector<Formula>> within_elements(Lowering& lowering, const TensorMemory& memory,
-                                                    const Poly& offset, Int bytes) {
+                                                    const std::vector<TensorAxis>& axes, const Poly& offset,
+                                                    Int bytes) {
   std::vector<Formula> needed;
   Poly rest = offset;
   Poly room = constant_poly(memory.item);
-  for (const TensorAxis& axis : memory.axes) {
+  for (const TensorAxis& axis : axes) {
     const Poly stride = lowering.poly(axis.stride), extent = lowering.poly(axis.extent);
     if (stride.size() != 1) return std::nullopt;
     const auto& [factors, by] = *stride.begin();
     if (by <= 0) return std::nullopt;
-    if (&axis == &memory.axes.back() && factors.empty() && by == Int{memory.item}) {
+    if (&axis == &axes.back() && factors.empty() && by == Int{memory.item}) {
       room = scale(extent, by);
       break;
     }

@@ -29,13 +29,18 @@ struct TensorMemory {
   // The outermost first. Without gaps each is as many of the next as that has; of a packed tensor, of bytes. Empty: not
   // understood.
   std::vector<TensorAxis> axes;
+  // With gaps: fewer axes for the same elements, where the last element of one axis is as far from the next one's first as
+  // its elements are from each other. Rows of every other element, say, that follow each other without a break.
+  std::vector<TensorAxis> joined;
 };
 
 TensorMemory memory_of(Terms& terms, Dims& dims, const contract::TensorSpec& tensor);
 
 // Formulas that together say that `bytes` bytes at this offset belong to elements of a tensor with gaps: they lie in one
 // element, or in one row of elements that follow each other. None: the offset is not built from the strides.
+// `axes` are the memory's, or the joined ones.
 std::optional<std::vector<Formula>> within_elements(Lowering& lowering, const TensorMemory& memory,
-                                                    const Poly& offset, Int bytes);
+                                                    const std::vector<TensorAxis>& axes, const Poly& offset,
+                                                    Int bytes);
 
 }  // namespace assay::prove

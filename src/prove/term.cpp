@@ -203,9 +203,28 @@ Term Terms::trunc(Term a, unsigned w) {
   return make(Op::Trunc, w, a);
 }
 
+// How compilers divide 64-bit numbers: by a 32-bit division where the upper halves of both are 0. Then both divisions give
+// the same quotient and remainder, signed or not: condition ? zext(x32 / y32) : x / y is x / y.
+bool Terms::is_narrow_division(Term condition, Term narrow, Term wide) {
+  const Node test = nodes_[condition], outer = nodes_[narrow], full = nodes_[wide];
+  if (test.op != Op::Eq || value(test.b) != Bits{0} || outer.op != Op::ZExt || full.width != 64) return false;
+  const Node masked = nodes_[test.a], half = nodes_[outer.a];
+  if (half.width != 32 || masked.op != Op::And || value(masked.b) != (mask_of(64) & ~mask_of(32)))
+    return false;
+  const bool quotients = half.op == Op::UDiv && (full.op == Op::UDiv || full.op == Op::SDiv);
+  const bool remainders = half.op == Op::URem && (full.op == Op::URem || full.op == Op::SRem);
+  if (!quotients && !remainders) return false;
+  const Node either = nodes_[masked.a];
+  const bool of_both = either.op == Op::Or && ((either.a == full.a && either.b == full.b) ||
+                                               (either.a == full.b && either.b == full.a));
+  return of_both && half.a == trunc(full.a, 32) && half.b == trunc(full.b, 32);
+}
+
 Term Terms::ite(Term condition, Term a, Term b) {
   if (const auto known = value(condition)) return *known ? a : b;
   if (a == b) return a;
+  if (is_narrow_division(condition, a, b)) return b;
+  if (nodes_[condition].op == Op::Not && is_narrow_division(nodes_[condition].a, b, a)) return a;
   if (width(a) == 0) return either(both(condition, a), both(negation(condition), b));
   if (nodes_[condition].op == Op::Not) return make(Op::Ite, width(a), nodes_[condition].a, b, a);
   return make(Op::Ite, width(a), condition, a, b);

@@ -70,6 +70,11 @@ struct Variable {
   Int multiple_of = 1;         // Base: alignment
   std::vector<Term> facts{};   // hold whenever the variable has a meaning
   Term loaded_from = kNoTerm;  // Unknown: the value was read at this address
+  // Unknown: it was loaded where nothing writes, from an address that neither a loop nor another such load changes. Threads
+  // that agree on the address agree on the value, and so do iterations.
+  bool is_fixed = false;
+  // Unknown: it is an element of a tensor no two elements of which are equal, those below 0 aside.
+  bool is_one_of_distinct = false;
 };
 
 struct Node {
@@ -152,6 +157,7 @@ class Terms {
   Term make(Op op, unsigned width, Term a = kNoTerm, Term b = kNoTerm, Term c = kNoTerm, Bits value = 0);
   std::optional<Term> fold(Op op, Term a, Term b);
   std::optional<Term> narrowed(Term x, Bits mask);
+  bool is_narrow_division(Term condition, Term narrow, Term wide);
 
   std::vector<Node> nodes_;
   std::vector<Variable> variables_;

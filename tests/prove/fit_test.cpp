@@ -54,6 +54,17 @@ TEST(Fit, finds_what_launchers_compute) {
   EXPECT_EQ(fitted([](int64_t n, int64_t m) { return (n + 31) / 32 * m; }), "m * ceil_div(n, 32)");
 }
 
+TEST(Fit, finds_what_is_sized_by_two_dims) {
+  EXPECT_EQ(fitted([](int64_t n, int64_t m) { return (n + m + 255) / 256; }), "ceil_div(n + m, 256)");
+  EXPECT_EQ(fitted([](int64_t n, int64_t m) { return std::max(n, m); }), "max(n, m)");
+  EXPECT_EQ(fitted([](int64_t n, int64_t m) { return (std::max(n, m) + 127) / 128; }),
+            "ceil_div(max(n, m), 128)");
+}
+
+TEST(Fit, finds_parts_of_what_32_bits_do_not_count) {
+  EXPECT_EQ(fitted([](int64_t n, int64_t) { return n - (int64_t{3} << 30); }), "n - 3221225472");
+}
+
 TEST(Fit, uses_what_the_kernel_is_also_given) {
   const auto blocks = [](int64_t n, int64_t m) { return (n * ((m + 1) / 2) + 127) / 128; };
   EXPECT_EQ(fitted(blocks), "none");

@@ -90,6 +90,36 @@ extern "C" void bias_read_unasked(const float* x, const float* bias, float* y, i
 extern "C" void put_with_bias(const float* bias, float* y, int at, cudaStream_t stream) {
   put_kernel<<<1, 1, 0, stream>>>(y, at);
 }
+__global__ void through(const float* x, float* own, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) own[i] = x[i], y[i] = 2.0f * own[i];
+}
+extern "C" void own_memory(const float* x, float* y, int n, cudaStream_t stream) {
+  float* own = nullptr;
+  cudaMalloc(&own, n * sizeof(float));
+  through<<<(n + 127) / 128, 128, 0, stream>>>(x, own, y, n);
+  cudaFree(own);
+}
+extern "C" void too_little_memory(const float* x, float* y, int n, cudaStream_t stream) {
+  float* own = nullptr;
+  cudaMalloc(&own, n * sizeof(float) - 4);
+  through<<<(n + 127) / 128, 128, 0, stream>>>(x, own, y, n);
+  cudaFree(own);
+}
+extern "C" void memory_of_first_call(const float* x, float* y, int n, cudaStream_t stream) {
+  static float* own = nullptr;
+  if (!own) cudaMalloc(&own, n * sizeof(float));
+  through<<<(n + 127) / 128, 128, 0, stream>>>(x, own, y, n);
+}
+__global__ void to_lane_three(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int first = i < n ? i : -1;
+  if (i < n) first = __shfl_sync(0xffffffffu, first, 3);
+  if (first >= 0) y[first] = 2.0f * x[first];
+}
+extern "C" void half_a_warp_exchanges(const float* x, float* y, int n, cudaStream_t stream) {
+  to_lane_three<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
 extern "C" void by_range(float* y, int n, cudaStream_t stream) {
   if (n >= 120 && n < 130) other<<<1, 32, 0, stream>>>(y, n);
   else one<<<1, 64, 0, stream>>>(y, n);
@@ -175,6 +205,25 @@ TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
   EXPECT_EQ(named(proof, "alignment").status, Status::Unknown);
   EXPECT_THAT(named(proof, "alignment").reason, HasSubstr("the launch relation does not hold"));
   EXPECT_EQ(proof.deviations.size(), 1u);
+}
+
+TEST_F(HostCode, memory_that_it_allocates_is_as_large_as_it_asked_for) {
+  const Proof proof = prove(contract("own_memory"), {});
+  EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
+  ASSERT_EQ(proof.launches.size(), 1u);
+  EXPECT_THAT(proof.launches[0].relation, HasSubstr("cudaMalloc of 4 * n bytes"));
+  EXPECT_NE(named(prove(contract("too_little_memory"), {}), "bounds").status, Status::Proved);
+}
+
+// What it keeps has the size of the first call, and the largest shape is the first that is recorded.
+TEST_F(HostCode, memory_that_it_keeps_is_as_large_as_the_first_call_asked_for) {
+  EXPECT_NE(named(prove(contract("memory_of_first_call"), {}), "bounds").status, Status::Proved);
+}
+
+// Lanes beyond n do not take part, and what lane 3 gives them is undefined if it is one of these.
+TEST_F(HostCode, values_are_exchanged_only_where_all_lanes_meet) {
+  const Proof proof = prove(contract("half_a_warp_exchanges"), {.only = {"bounds"}});
+  EXPECT_NE(named(proof, "bounds").status, Status::Proved);
 }
 
 // With few shapes, an expression over the dims is easily found for a number that is no function of them.
