@@ -8,6 +8,7 @@ What the others do (bounds, races, shapes that training does not have) is for `a
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -81,6 +82,16 @@ def run(job, options):
     return row
 
 
+def in_turn(found, seed, options):
+    """The kernels to run with this seed: all, or one of each slot, in turn."""
+    if not options.by_slot:
+        return found
+    slots = {}
+    for job in found:
+        slots.setdefault(job[1], []).append(job)
+    return [jobs[seed % len(jobs)] for jobs in slots.values()]
+
+
 def wrong_table(rows):
     cells = sorted({(cell["tokens"], cell["optimizer"]) for row in rows for cell in row.get("cells", [])},
                    key=lambda cell: (cell[0] != "zipf", cell))
@@ -127,6 +138,8 @@ def main():
     arguments.add_argument("--assay", default=str(ROOT / "assay"))
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments.add_argument("--seeds", type=int, default=1, help="runs of each kernel, each with its own seed")
+    arguments.add_argument("--by-slot", action="store_true",
+                           help="each seed with one kernel of each slot, in turn: that many runs of a slot")
     arguments.add_argument("--steps", type=int, default=12)
     arguments.add_argument("--tokens", default="zipf,uniform")
     arguments.add_argument("--optimizers", default="sgd,adamw")
@@ -140,7 +153,7 @@ def main():
              for source, letter in kernels(contract, options.kind)]
     found = [job for job in found if not options.words or
              any(word in f"{job[0].parent.name}/{job[2].stem}" for word in options.words)]
-    jobs = [(*job, seed) for seed in range(1, options.seeds + 1) for job in found]
+    jobs = [(*job, seed) for seed in range(1, options.seeds + 1) for job in in_turn(found, seed, options)]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         rows = list(pool.map(lambda job: run(job, options), jobs))
     rows.sort(key=lambda row: (row["operator"], row["kernel"], row["seed"]))
@@ -152,6 +165,8 @@ def main():
             print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: accused: {row['kinds']}")
         if row["verdict"] in ("error", "inconclusive"):
             print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: {row['verdict']}: {row['why']}")
+    runs_of_slots = collections.Counter(row["slot"] for row in rows if row["verdict"] != "not run")
+    print(f"runs of each slot: {', '.join(f'{slot} {runs}' for slot, runs in sorted(runs_of_slots.items()))}")
     left_out = sum(row["verdict"] == "not run" for row in rows)
     print(f"{len(rows)} runs, of which {left_out} were not begun in time")
 

@@ -4,7 +4,8 @@
 #     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
 #     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
 #     bench/train/h200.sh sweep               there: what the story's gap and noise depend on; at most 3 minutes
-#     bench/train/h200.sh right               there: correct kernels of the corpus, many seeds, on 16 cores; at most 8 minutes
+#     bench/train/h200.sh right               there: correct kernels of the corpus, 100 runs of each slot, and of the host, on 16 cores; at most 5 minutes
+#     bench/train/h200.sh wrong               there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; at most 5 minutes
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
 #
 # Results go to the folder $OUT (default: .), with a log on the terminal.
@@ -46,7 +47,9 @@ prepare() {
   du -sh $carried $carried.tar.gz
 }
 
+# What tests/gpu/pack packed does as well.
 unpack() {
+  [[ -x $carried/assay || ! -x build/gpu/assay ]] || carried=build/gpu
   [[ -x $carried/assay ]] || tar -xzf $carried.tar.gz || exit 2
 }
 
@@ -73,14 +76,26 @@ sweep() {
   timeout 178 python3 -u bench/train/story.py --sweep --seconds 140 --json "$out/story_sweep.json"
 }
 
-# Small models, many seeds: every run has weights and batches of its own.
+# Small models, many seeds: every run has weights and batches of its own. A quarter of the cores is for kernels of the host.
 right() {
   unpack
-  local corpus=(python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" right)
+  local cores=$(nproc) host
+  host=$((cores / 4))
+  $carried/bench_right_kernels 100 $host 250 > "$out/right_host.md" 2>&1 &
   local small="--vocabulary 128 --width 32 --heads 2 --layers 1 --sequence 32"
-  "${corpus[@]}" --seeds 100 --steps 6 --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds 440 --json "$out/right.json" > "$out/right.md" 2>&1
-  cat "$out/right.md"
+  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs $((cores - host)) right --by-slot --seeds 100 --steps 6 \
+    --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds 250 --json "$out/right.json" > "$out/right.md" 2>&1
   elapsed "correct kernels of the corpus"
+  wait
+  cat "$out/right.md" "$out/right_host.md"
+  elapsed "correct kernels of the host"
+}
+
+wrong() {
+  unpack
+  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" wrong --seconds 270 --json "$out/wrong.json" > "$out/wrong.md" 2>&1
+  cat "$out/wrong.md"
+  elapsed "numeric bugs of the corpus"
 }
 
 # A whole matrix at default size on two cores.
@@ -120,6 +135,6 @@ alarms() {
 }
 
 case ${1:-} in
-  prepare | story | sweep | right | alarms) "$@" ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  prepare | story | sweep | right | wrong | alarms) "$@" ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -62,6 +62,7 @@ def panel(cell, x, y):
     for step in range(0, steps, 50):
         at = LEFT + (WIDTH - LEFT - RIGHT) * step / (steps - 1)
         parts.append(f'<text x="{at:.1f}" y="{GAP[1] + 18}" text-anchor="middle">{step}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{GAP[1] + 18}" text-anchor="end">step</text>')
     return parts + ["</g>"]
 
 
@@ -84,7 +85,8 @@ def picture(story):
         at += 60 + 7 * len(label)
     parts.append(f'<text x="{LEFT}" y="{bottom + 44}">{story["device"]}, PyTorch; vocabulary '
                  f'{model["vocabulary"]}, width {model["width"]}, {model["layers"]} layers, '
-                 f'{model["sequence"] * model["sequences"]:,} tokens a step, seed {model["seed"]}.</text>')
+                 f'{model["sequence"] * model["sequences"]:,} tokens a step, {model["activations"]} activations, '
+                 f'seed {model["seed"]}.</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 

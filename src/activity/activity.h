@@ -18,6 +18,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -105,5 +106,8 @@ class Recorder {
 std::string memory_snapshot(const Activity& activity);
 std::string trace(const Activity& activity);
 std::string page(const Activity& activity, const std::string& program);
+
+// As `gzip -1` packs it: traces are read packed, too.
+std::string gzip(std::string_view text);
 
 }  // namespace assay::activity

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <concepts>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -18,38 +22,102 @@ namespace {
 
 constexpr int kHost = 1, kDevice = 0;  // process ids of the trace
 
-double microseconds(double seconds) {
-  return std::round(seconds * 1e9) / 1e3;
-}
+// Writes the fields of an event without building a tree of JSON first: a program makes millions of events.
+class TraceText {
+ public:
+  explicit TraceText(std::string start) : text_(std::move(start)) {}
+  std::string take() { return std::move(text_); }
+
+  // {"ph":"X","cat":"kernel","name":"…","pid":0,"tid":7,"ts":1.5
+  TraceText& begin(char phase, std::string_view category, std::string_view name) {
+    text_ += is_first_ ? "{\"ph\":\"" : ",\n{\"ph\":\"";
+    is_first_ = false;
+    text_ += phase;
+    text_ += '"';
+    if (!category.empty()) field("cat", category);
+    return field("name", name);
+  }
+  TraceText& lane(int process, uint64_t thread) { return field("pid", process).field("tid", thread); }
+  TraceText& field(std::string_view name, std::string_view value) {
+    key(name);
+    quote(value);
+    return *this;
+  }
+  TraceText& field(std::string_view name, std::integral auto value) {
+    key(name);
+    put(value);
+    return *this;
+  }
+  TraceText& field(std::string_view name, const std::array<uint32_t, 3>& value) {
+    key(name);
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      text_ += i == 0 ? '[' : ',';
+      put(value[i]);
+    }
+    text_ += ']';
+    return *this;
+  }
+  // In microseconds, to the nanosecond.
+  TraceText& time(std::string_view name, double seconds) {
+    key(name);
+    const auto nanoseconds = static_cast<int64_t>(std::llround(seconds * 1e9));
+    if (nanoseconds < 0) text_ += '-';
+    const int64_t size = std::abs(nanoseconds);
+    put(size / 1000);
+    if (const auto rest = static_cast<int>(size % 1000); rest != 0) {
+      text_ += '.';
+      text_ += static_cast<char>('0' + rest / 100);
+      if (rest % 100 != 0) text_ += static_cast<char>('0' + rest / 10 % 10);
+      if (rest % 10 != 0) text_ += static_cast<char>('0' + rest % 10);
+    }
+    return *this;
+  }
+  TraceText& arguments() {
+    text_ += ",\"args\":{";
+    return *this;
+  }
+  void end() { text_ += '}'; }
+  void end_with_arguments() { text_ += "}}"; }
+
+ private:
+  void key(std::string_view name) {
+    text_ += text_.back() == '{' ? "\"" : ",\"";
+    text_ += name;
+    text_ += "\":";
+  }
+  void put(std::integral auto value) {
+    char digits[24];
+    text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  }
+  void quote(std::string_view value) {
+    if (std::ranges::any_of(value, [](char c) { return c < ' ' || c == '"' || c == '\\' || c == '\x7f'; })) {
+      text_ += Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+      return;
+    }
+    text_ += '"';
+    text_ += value;
+    text_ += '"';
+  }
+
+  std::string text_;
+  bool is_first_ = true;
+};
 
 class Trace {
  public:
   explicit Trace(const Activity& activity) : activity_(activity) {}
 
   std::string run() {
-    text_ =
-        "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"virtual "
-        "GPU\"}],\"displayTimeUnit\":\"ms\",";
-    text_ +=
-        "\"assay\":{\"time\":\"of the virtual GPU on this CPU: order and overlap, not the speed of a GPU\"},"
-        "\"traceEvents\":[\n";
     assign_lanes();
     name_lanes();
     for (std::size_t i = 0; i < activity_.operations.size(); ++i) add(activity_.operations[i], lanes_[i]);
     add_memory();
     for (const FoundAt& found : activity_.findings) add(found);
     for (const OutOfMemory& failed : activity_.out_of_memory) add(failed);
-    text_ += "\n]}\n";
-    return std::move(text_);
+    return text_.take() + "\n]}\n";
   }
 
  private:
-  void put(const Json& event) {
-    if (!is_first_) text_ += ",\n";
-    is_first_ = false;
-    text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
-
   // Viewers take events of one lane that overlap for calls within calls. Those of several host threads overlap as they like:
   // each goes to the first lane that is free. What one graph launch asked for is one call.
   void assign_lanes() {
@@ -76,7 +144,7 @@ class Trace {
 
   void name_lanes() {
     const auto name = [&](const char* what, int process, uint64_t thread, const std::string& text) {
-      put({{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}});
+      text_.begin('M', "", what).lane(process, thread).arguments().field("name", text).end_with_arguments();
     };
     name("process_name", kDevice, 0, "virtual GPU");
     name("process_name", kHost, 0, "host");
@@ -106,51 +174,43 @@ class Trace {
                                                              : "cudaMemsetAsync";
   }
 
+  // The operation on its stream, the call that asked for it, and an arrow from this to that.
   void add(const protocol::OperationEvent& operation, uint64_t host_lane) {
-    const char* kind = category(operation);
-    Json arguments = {
-        {"device", 0}, {"context", 1}, {"stream", operation.stream}, {"correlation", operation.id}};
+    text_.begin('X', category(operation), name_of(operation))
+        .lane(kDevice, operation.stream)
+        .time("ts", operation.begin)
+        .time("dur", operation.end - operation.begin)
+        .arguments()
+        .field("device", 0)
+        .field("stream", operation.stream)
+        .field("correlation", operation.id);
     if (operation.kind == protocol::OperationKind::Kernel) {
-      arguments["grid"] = operation.grid;
-      arguments["block"] = operation.block;
-      arguments["shared memory"] = operation.shared_bytes;
-      arguments["warp instructions"] = operation.warp_instructions;
-      if (!operation.fault.empty()) arguments["fault"] = operation.fault;
+      text_.field("grid", operation.grid).field("block", operation.block);
+      if (operation.shared_bytes != 0) text_.field("shared memory", operation.shared_bytes);
+      text_.field("warp instructions", operation.warp_instructions);
+      if (!operation.fault.empty()) text_.field("fault", operation.fault);
     } else {
-      arguments["bytes"] = operation.bytes;
+      text_.field("bytes", operation.bytes);
     }
-    const double begin = microseconds(operation.begin), called = microseconds(operation.called);
-    put({{"ph", "X"},
-         {"cat", kind},
-         {"name", name_of(operation)},
-         {"pid", kDevice},
-         {"tid", operation.stream},
-         {"ts", begin},
-         {"dur", microseconds(operation.end - operation.begin)},
-         {"args", std::move(arguments)}});
-    put({{"ph", "X"},
-         {"cat", "cuda_runtime"},
-         {"name", call_of(operation)},
-         {"pid", kHost},
-         {"tid", host_lane},
-         {"ts", called},
-         {"dur", microseconds(operation.returned - operation.called)},
-         {"args", {{"correlation", operation.id}}}});
-    put({{"ph", "s"},
-         {"id", operation.id},
-         {"pid", kHost},
-         {"tid", host_lane},
-         {"ts", called},
-         {"cat", "ac2g"},
-         {"name", "ac2g"}});
-    put({{"ph", "f"},
-         {"id", operation.id},
-         {"pid", kDevice},
-         {"tid", operation.stream},
-         {"ts", begin},
-         {"cat", "ac2g"},
-         {"name", "ac2g"},
-         {"bp", "e"}});
+    text_.end_with_arguments();
+    text_.begin('X', "cuda_runtime", call_of(operation))
+        .lane(kHost, host_lane)
+        .time("ts", operation.called)
+        .time("dur", operation.returned - operation.called)
+        .arguments()
+        .field("correlation", operation.id)
+        .end_with_arguments();
+    text_.begin('s', "ac2g", "ac2g")
+        .lane(kHost, host_lane)
+        .time("ts", operation.called)
+        .field("id", operation.id)
+        .end();
+    text_.begin('f', "ac2g", "ac2g")
+        .lane(kDevice, operation.stream)
+        .time("ts", operation.begin)
+        .field("id", operation.id)
+        .field("bp", "e")
+        .end();
   }
 
   // Device memory that is held, after each change.
@@ -165,42 +225,43 @@ class Trace {
     int64_t held = 0;
     for (const auto& [seconds, change] : changes) {
       held += change;
-      put({{"ph", "C"},
-           {"name", "allocated bytes"},
-           {"pid", kDevice},
-           {"ts", microseconds(seconds)},
-           {"args", {{"bytes", held}}}});
+      text_.begin('C', "", "allocated bytes")
+          .field("pid", kDevice)
+          .time("ts", seconds)
+          .arguments()
+          .field("bytes", held)
+          .end_with_arguments();
     }
   }
 
   void add(const FoundAt& found) {
     const Finding& finding = found.finding;
-    put({{"ph", "i"},
-         {"s", "g"},
-         {"cat", "finding"},
-         {"name", fmt::format("{}: {}", to_string(finding.severity), to_string(finding.kind))},
-         {"pid", kDevice},
-         {"tid", 0},
-         {"ts", microseconds(found.seconds)},
-         {"args", {{"message", message(finding)}, {"where", text_of(finding.where)}}}});
+    instant("finding", fmt::format("{}: {}", to_string(finding.severity), to_string(finding.kind)),
+            found.seconds)
+        .field("message", message(finding))
+        .field("where", text_of(finding.where))
+        .end_with_arguments();
   }
 
   void add(const OutOfMemory& failed) {
-    put({{"ph", "i"},
-         {"s", "g"},
-         {"cat", "memory"},
-         {"name", "out of memory"},
-         {"pid", kDevice},
-         {"tid", 0},
-         {"ts", microseconds(failed.seconds)},
-         {"args", {{"bytes", failed.bytes}, {"free", failed.free}}}});
+    instant("memory", "out of memory", failed.seconds)
+        .field("bytes", failed.bytes)
+        .field("free", failed.free)
+        .end_with_arguments();
+  }
+
+  TraceText& instant(std::string_view category, std::string_view name, double seconds) {
+    return text_.begin('i', category, name).field("s", "g").lane(kDevice, 0).time("ts", seconds).arguments();
   }
 
   const Activity& activity_;
   std::vector<uint64_t> lanes_;  // of the call of each operation
   std::size_t host_lanes_ = 1;
-  std::string text_;
-  bool is_first_ = true;
+  TraceText text_{
+      "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"virtual "
+      "GPU\"}],\"displayTimeUnit\":\"ms\","
+      "\"assay\":{\"time\":\"of the virtual GPU on this CPU: order and overlap, not the speed of a GPU\"},"
+      "\"traceEvents\":[\n"};
 };
 
 }  // namespace

@@ -184,16 +184,26 @@ Activity::Use* Activity::use_of(vgpu::Address address) const {
   return address < use->allocation.end() ? use : nullptr;
 }
 
-[[gnu::always_inline]] inline Activity::Site& Activity::site(const vgpu::Warp& warp, const vgpu::Inst& inst,
+// What all accesses of an event have in common. The array of a thread is a call away in a shared library.
+struct Activity::Cursor {
+  static constexpr std::size_t kSites = 256;
+  Cursor(const Activity& activity, const vgpu::Warp& at)
+      : warp(at), launch(at.grid->info.id), generation(activity.memory_.generation()) {
+    thread_local std::array<Site, kSites> own;
+    sites = own.data();
+  }
+  const vgpu::Warp& warp;
+  const uint64_t launch, generation;
+  Site* sites;
+};
+
+[[gnu::always_inline]] inline Activity::Site& Activity::site(const Cursor& at, const vgpu::Inst& inst,
                                                              vgpu::Address address) {
-  constexpr std::size_t kSites = 256;
-  thread_local std::array<Site, kSites> sites;
-  Site& site = sites[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kSites];
-  const uint64_t launch = warp.grid->info.id, generation = memory_.generation();
-  if (site.serial != serial_ || site.launch != launch || site.inst != &inst)
-    site = {serial_, launch, 0, &inst};
-  if (site.generation != generation || address < site.low || address >= site.high) {
-    site.generation = generation;
+  Site& site = at.sites[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % Cursor::kSites];
+  if (site.serial != serial_ || site.launch != at.launch || site.inst != &inst)
+    site = {serial_, at.launch, 0, &inst};
+  if (site.generation != at.generation || address < site.low || address >= site.high) {
+    site.generation = at.generation;
     site.use = use_of(address);
     site.low = site.use ? site.use->allocation.base : 1;
     site.high = site.use ? site.use->allocation.end() : 0;
@@ -207,54 +217,61 @@ Activity::Use* Activity::use_of(vgpu::Address address) const {
   touched_.push_back(&use);
 }
 
-[[gnu::always_inline]] inline void Activity::read(const vgpu::Warp& warp, const vgpu::Inst& inst,
+[[gnu::always_inline]] inline void Activity::read(const Cursor& at, const vgpu::Inst& inst,
                                                   vgpu::Address address, uint64_t bytes) {
-  Use* use = site(warp, inst, address).use;
+  Use* use = site(at, inst, address).use;
   if (!use) return;
   used(*use);
   const uint64_t first = address - use->allocation.base;
   if (use->was_read) set_bits(use->was_read, first, std::min(bytes, use->allocation.size - first));
 }
 
-void Activity::wrote(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address) {
-  Site& here = site(warp, inst, address);
+[[gnu::always_inline]] inline void Activity::wrote(const Cursor& at, const vgpu::Inst& inst,
+                                                   vgpu::Address address) {
+  Site& here = site(at, inst, address);
   if (!here.use) return;
   used(*here.use);
-  if (!here.writer) {
-    const vgpu::SourcePlace place = vgpu::place_of(*warp.grid->program, *warp.frame->function, inst);
-    auto made = std::make_unique<Writer>(Writer{
-        here.launch, std::string(warp.grid->info.kernel.name()), {place.file, static_cast<int>(place.line)}});
-    here.writer = made.get();
-    const std::lock_guard lock(mutex_);
-    writers_[here.launch].push_back(std::move(made));
-  }
+  if (!here.writer) here.writer = new_writer(at.warp, inst, here.launch);
   if (here.use->last_writer.load(std::memory_order_relaxed) != here.writer)
     here.use->last_writer = here.writer;
 }
 
+const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                             uint64_t launch) {
+  const vgpu::SourcePlace place = vgpu::place_of(*warp.grid->program, *warp.frame->function, inst);
+  auto made = std::make_unique<Writer>(
+      Writer{launch, std::string(warp.grid->info.kernel.name()), {place.file, static_cast<int>(place.line)}});
+  const Writer* const writer = made.get();
+  const std::lock_guard lock(mutex_);
+  writers_[launch].push_back(std::move(made));
+  return writer;
+}
+
 void Activity::on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
   if (access.space != ptx::Space::Global) return;
+  const Cursor at(*this, warp);
   const bool reads = access.kind != vgpu::AccessKind::Store, writes = access.kind != vgpu::AccessKind::Load;
   if (access.shape == vgpu::Shape::Unit && access.lanes == ~0u) {
-    if (reads) read(warp, inst, access.addresses[0], uint64_t{32} * access.bytes);
-    if (writes) wrote(warp, inst, access.addresses[0]);
+    if (reads) read(at, inst, access.addresses[0], uint64_t{32} * access.bytes);
+    if (writes) wrote(at, inst, access.addresses[0]);
     return;
   }
   for (uint32_t lanes = access.lanes; lanes != 0; lanes &= lanes - 1) {
     const vgpu::Address address = access.addresses[std::countr_zero(lanes)];
-    if (reads) read(warp, inst, address, access.bytes);
-    if (writes) wrote(warp, inst, address);
+    if (reads) read(at, inst, address, access.bytes);
+    if (writes) wrote(at, inst, address);
   }
 }
 
 void Activity::on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) {
   if (space != ptx::Space::Global) return;
+  const Cursor at(*this, warp);
   for (const vgpu::ShapedLoad& load : loads) {
     const bool is_half = load.shape == vgpu::Shape::HalfUnit || load.shape == vgpu::Shape::HalfUniform;
     const bool is_unit = load.shape == vgpu::Shape::Unit || load.shape == vgpu::Shape::HalfUnit;
     const uint64_t bytes = uint64_t{load.bytes} * (!is_unit ? 1 : is_half ? 16 : 32);
-    read(warp, *load.inst, load.first, bytes);
-    if (is_half) read(warp, *load.inst, load.second, bytes);
+    read(at, *load.inst, load.first, bytes);
+    if (is_half) read(at, *load.inst, load.second, bytes);
   }
 }
 

@@ -56,6 +56,7 @@ class Activity final : public vgpu::Listener {
   struct Use;     // of an allocation
   struct Writer;  // an instruction that stores
   struct Site;    // an instruction, as a thread last saw it
+  struct Cursor;  // an event of a warp
   struct Submission {
     vgpu::OperationId last = 0;
     std::size_t count = 0;
@@ -63,10 +64,11 @@ class Activity final : public vgpu::Listener {
   };
 
   Use* use_of(vgpu::Address address) const;
-  Site& site(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address);
+  Site& site(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
   void used(Use& use);
-  void read(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address, uint64_t bytes);
-  void wrote(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address);
+  void read(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address, uint64_t bytes);
+  void wrote(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
+  const Writer* new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst, uint64_t launch);
   void range_used(const vgpu::RangeInfo& range, bool is_read);
   bool is_host(const vgpu::RangeInfo& range) const;
   void report_release(const Use& use, bool is_held);

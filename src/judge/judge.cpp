@@ -223,6 +223,11 @@ Severity severity_of(const Contract& contract, const Failure& failure) {
                                                                                    : Severity::Error;
 }
 
+bool overflows(const Element& element) {
+  constexpr uint8_t kBeyond = reference::kNonfiniteValue | reference::kMayOverflow | reference::kUnspecified;
+  return (element.flags & kBeyond) != 0 && (element.flags & reference::kNonfiniteInput) == 0;
+}
+
 // No more than `most`, evenly, both ends included.
 std::vector<int64_t> some_of(const std::vector<int64_t>& elements, int64_t most) {
   const auto count = static_cast<int64_t>(elements.size());
@@ -287,7 +292,10 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
     admit_infinities(bindings, measured);
   }
   judgement.undecided += measured.undecided;
-  for (const Element& element : measured.elements) judgement.errors.add(element);
+  for (const Element& element : measured.elements) {
+    judgement.errors.add(element);
+    judgement.overflowing += overflows(element);
+  }
   Failure failure = find_failure(measured);
   if (partly) failure.failing.clear();
   if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);

@@ -68,8 +68,9 @@ struct Judgement {
   Margins margins;       // if asked for
   int64_t elements = 0;  // of the outputs
   int64_t judged = 0;
-  int64_t undecided = 0;  // a comparison or cast could go either way: several results admitted
-  ErrorProfile errors;    // of the elements that were measured one by one
+  int64_t undecided = 0;    // a comparison or cast could go either way: several results admitted
+  int64_t overflowing = 0;  // finite inputs give a value, or an intermediate one, beyond the precision
+  ErrorProfile errors;      // of the elements that were measured one by one
 };
 
 Result<Judgement> judge(const contract::Contract& contract, const reference::Reference& reference,

@@ -1,11 +1,13 @@
 #include "protocol/event.h"
 
+#include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "finding/json.h"
 #include "protocol/fields.h"
 #include "protocol/quick_line.h"
+#include "protocol/quick_reader.h"
 
 namespace assay::protocol {
 
@@ -106,57 +108,71 @@ Json json_of(const StackEvent& e) {
     stack.push_back({{"file", frame.where.file}, {"line", frame.where.line}, {"function", frame.function}});
   return {{"id", e.id}, {"calls", e.calls}, {"stack", stack}};
 }
-std::string quick_line(const AllocationEvent& e) {
-  return QuickLine("allocation")
-      .add("id", e.id)
+// Those of which a program makes many: the fields of each, in their order, for QuickLine and for QuickReader.
+template <class Fields, class E>
+requires std::same_as<std::remove_const_t<E>, AllocationEvent>
+void quick_fields(Fields& fields, E& e) {
+  fields.add("id", e.id)
       .add("address", e.address)
       .add("bytes", e.bytes)
-      .add("label", std::string_view(e.label))
+      .add("label", e.label)
       .add("host", e.is_host)
       .add("stack", e.stack)
-      .add("seconds", e.seconds)
-      .take();
+      .add("seconds", e.seconds);
 }
-std::string quick_line(const ReleaseEvent& e) {
-  return QuickLine("release")
-      .add("id", e.id)
+template <class Fields, class E>
+requires std::same_as<std::remove_const_t<E>, ReleaseEvent>
+void quick_fields(Fields& fields, E& e) {
+  fields.add("id", e.id)
       .add("seconds", e.seconds)
       .add("held", e.is_held)
       .add("counted", e.is_counted)
       .add("never_written", e.never_written)
       .add("never_read", e.never_read)
       .add("last_use", e.last_use)
-      .add("writer", std::string_view(e.writer))
-      .add("file", std::string_view(e.written_at.file))
-      .add("line", e.written_at.line)
-      .take();
+      .add("writer", e.writer)
+      .add("file", e.written_at.file)
+      .add("line", e.written_at.line);
 }
-std::string quick_line(const OperationEvent& e) {
-  QuickLine line("operation");
-  line.add("id", e.id)
+template <class Fields, class E>
+requires std::same_as<std::remove_const_t<E>, OperationEvent>
+void quick_fields(Fields& fields, E& e) {
+  fields.add("id", e.id)
       .add("stream", e.stream)
-      .add("kind", kOperations[static_cast<std::size_t>(e.kind)])
+      .add_choice("kind", e.kind, kOperations)
       .add("called", e.called)
       .add("returned", e.returned)
       .add("begin", e.begin)
       .add("end", e.end)
       .add("graph", e.is_graph);
   if (e.kind == OperationKind::Kernel) {
-    line.add("kernel", std::string_view(e.kernel))
+    fields.add("kernel", e.kernel)
         .add("grid", e.grid)
         .add("block", e.block)
         .add("shared_bytes", e.shared_bytes)
         .add("warp_instructions", e.warp_instructions)
-        .add("fault", std::string_view(e.fault));
+        .add("fault", e.fault);
   } else {
-    line.add("bytes", e.bytes).add("from_host", e.from_host).add("to_host", e.to_host);
+    fields.add("bytes", e.bytes).add("from_host", e.from_host).add("to_host", e.to_host);
   }
-  return line.take();
 }
 Json json_of(const OutOfMemoryEvent& e) {
   return {{"bytes", e.bytes}, {"free", e.free}, {"stack", e.stack}, {"seconds", e.seconds}};
 }
+
 // ---- Reading ----
+
+// An event that was written by QuickLine; none: it is another, or was not, and takes the long way.
+template <class E>
+bool read_quickly(std::string_view line, std::string_view name, Result<Event>& event) {
+  QuickReader reader(line, name);
+  if (!reader.is_good()) return false;
+  E e;
+  quick_fields(reader, e);
+  if (!reader.is_whole()) return false;
+  event = Event(std::move(e));
+  return true;
+}
 
 std::array<uint32_t, 3> read_extents(FieldReader& fields, const char* name) {
   std::array<uint32_t, 3> extents{};
@@ -381,8 +397,10 @@ Event read(FieldReader& fields) {
 std::string encode(const Event& event) {
   return std::visit(
       [&](const auto& e) {
-        if constexpr (requires { quick_line(e); }) {
-          return quick_line(e);
+        if constexpr (requires(QuickLine & line) { quick_fields(line, e); }) {
+          QuickLine line(kNames[event.index()]);
+          quick_fields(line, e);
+          return line.take();
         } else {
           Json json = {{"event", std::string(kNames[event.index()])}};
           json.update(json_of(e));
@@ -393,6 +411,11 @@ std::string encode(const Event& event) {
 }
 
 Result<Event> decode_event(std::string_view line) {
+  Result<Event> quick = Event{};
+  if (read_quickly<OperationEvent>(line, "operation", quick) ||
+      read_quickly<AllocationEvent>(line, "allocation", quick) ||
+      read_quickly<ReleaseEvent>(line, "release", quick))
+    return quick;
   FieldReader fields(line, "an event");
   Event event = read(fields);
   if (fields.failed()) return fields.error();

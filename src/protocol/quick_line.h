@@ -30,6 +30,10 @@ class QuickLine {
     put(value);
     return *this;
   }
+  template <class Choice, std::size_t N>
+  QuickLine& add_choice(std::string_view name, Choice value, const std::string_view (&names)[N]) {
+    return add(name, names[static_cast<std::size_t>(value)]);
+  }
   std::string take() { return std::move(text_) + '}'; }
 
  private:

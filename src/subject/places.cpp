@@ -31,6 +31,10 @@ bool is_wrapper_function(const std::string& name) {
          has_any(name, {"thrust::", "cub::", "std::"});
 }
 
+bool is_of_the_runtime(const std::string& place) {
+  return place.starts_with("libc.so") || place.starts_with("libcudart.so");
+}
+
 std::string module_of(const std::string& place) {
   return place.substr(0, place.rfind('+'));
 }
@@ -70,9 +74,11 @@ void Places::look_up_in(const std::string& module, const std::vector<std::string
   }
 }
 
+// What no frame will show, or is known already, is not asked for.
 void Places::look_up(const std::set<std::string>& places) {
   std::map<std::string, std::vector<std::string>> by_module;
-  for (const std::string& place : places) by_module[module_of(place)].push_back(place);
+  for (const std::string& place : places)
+    if (!is_of_the_runtime(place) && !lines_.contains(place)) by_module[module_of(place)].push_back(place);
   for (const auto& [module, own] : by_module) look_up_in(module, own);
 }
 
@@ -80,7 +86,7 @@ std::vector<Frame> Places::frames(const std::vector<std::string>& calls) const {
   std::vector<Frame> frames, without_lines;
   for (const std::string& place : calls) {
     const auto lines = lines_.find(place);
-    if (lines == lines_.end() || place.starts_with("libc.so") || place.starts_with("libcudart.so")) continue;
+    if (lines == lines_.end()) continue;
     for (const Line& line : lines->second)
       if (!is_wrapper_function(line.function) && !is_wrapper_file(line.where.file))
         (line.where.line > 0 ? frames : without_lines).push_back({line.where, line.function, true});
@@ -96,7 +102,7 @@ void Places::name_host(evidence::HostPlace& host, const std::string& kernel) con
   }
   for (const std::string& place : host.calls) {
     const auto lines = lines_.find(place);
-    if (lines == lines_.end() || place.starts_with("libc.so") || place.starts_with("libcudart.so")) continue;
+    if (lines == lines_.end()) continue;
     for (const Line& line : lines->second) {
       if (!kernel.empty() && line.function == kernel) continue;  // the host function that stands for it
       const bool own_line = line.where.line > 0 && !is_wrapper_file(line.where.file);

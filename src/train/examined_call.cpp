@@ -64,11 +64,7 @@ std::optional<Range> range_of(const TensorSpec& tensor, const contract::Shape& s
   return std::nullopt;
 }
 
-// A range above zero is that of something computed from other inputs: the logarithm of a sum of exponentials, a variance. Moved down by more than
-// this, it no longer belongs to them, and exp(logits - lse) overflows in any kernel.
-constexpr double kStillBelongs = 1;
-
-// The tensor with finite values moved into the range; the same one where all are in it. Null: there is none, or it holds NaN or infinity and may not.
+// The tensor with finite values moved into the range; the same one where all are in it. Null: it holds NaN or infinity, and may not.
 std::shared_ptr<const Tensor> moved_into(const Range& range, bool nonfinite_allowed,
                                          const std::shared_ptr<const Tensor>& tensor) {
   std::shared_ptr<Tensor> moved;
@@ -80,7 +76,6 @@ std::shared_ptr<const Tensor> moved_into(const Range& range, bool nonfinite_allo
       continue;
     }
     if (value >= range.low && value <= range.high) continue;
-    if (is_float && range.low > 0 && value > range.high + kStillBelongs) return nullptr;
     if (!moved) moved = std::make_shared<Tensor>(*tensor);
     double legal = std::clamp(value, range.low, range.high);
     // A bound may lie between two numbers of the type: half of it does not.
@@ -109,14 +104,17 @@ Result<std::shared_ptr<const CallJudge>> CallJudge::make(const Contract& contrac
   return std::shared_ptr<const CallJudge>(new CallJudge(contract, std::move(*reference)));
 }
 
-std::optional<Bindings> CallJudge::legal(Bindings bindings) const {
+std::optional<LegalCall> CallJudge::legal(Bindings bindings) const {
+  bool is_moved = false;
   const bool nonfinite_allowed = contract_.require.nonfinite != contract::NonfiniteRule::Ignore;
   for (auto& [name, tensor] : bindings.inputs) {
     const TensorSpec* const spec = contract_.tensor(name);
     const auto range = spec ? range_of(*spec, bindings.shape) : std::nullopt;
     if (!range) return std::nullopt;
-    tensor = moved_into(*range, nonfinite_allowed, tensor);
-    if (!tensor) return std::nullopt;
+    const auto moved = moved_into(*range, nonfinite_allowed, tensor);
+    if (!moved) return std::nullopt;
+    is_moved |= moved != tensor;
+    tensor = moved;
     // The slot's x[T, F] may be the contract's x[n].
     if (const auto extents = spec->extents(bindings.shape); extents && *extents != tensor->extents) {
       const auto reshaped = std::make_shared<Tensor>(*tensor);
@@ -133,21 +131,27 @@ std::optional<Bindings> CallJudge::legal(Bindings bindings) const {
                  ? contract::Scalar::of(spec->dtype, legal_scalar(*spec, value))
                  : contract::Scalar::of_int(spec->dtype, std::llround(legal_scalar(*spec, value)));
   }
-  return bindings;
+  return LegalCall{std::move(bindings), is_moved};
 }
 
-Examined CallJudge::judged(const Bindings& bindings, const judge::Outputs& outputs, bool tensor_cores,
+Examined CallJudge::judged(const LegalCall& call, const judge::Outputs& outputs, bool tensor_cores,
                            int threads) const {
   judge::Options options;
   options.tensor_cores = tensor_cores;
   options.threads = threads;
   options.max_elements = kJudgedElements;
   options.max_work = kJudgedWork;
-  auto judgement = judge::judge(contract_, reference_, bindings, outputs, options);
+  auto judgement = judge::judge(contract_, reference_, call.bindings, outputs, options);
   if (!judgement) return {.elements = 0, .problem = judgement.error().text(), .findings = {}};
+  if (call.is_moved && judgement->overflowing > 0)
+    return {.elements = 0,
+            .problem =
+                "inputs that were moved to what the contract allows no longer fit together: results overflow",
+            .findings = {}};
   Examined examined{.elements = judgement->judged, .problem = {}, .findings = {}};
-  for (Finding& finding : judge::diagnose(std::move(judgement->findings),
-                                          {.contract = &contract_, .shape = &bindings.shape, .apart = false}))
+  for (Finding& finding :
+       judge::diagnose(std::move(judgement->findings),
+                       {.contract = &contract_, .shape = &call.bindings.shape, .apart = false}))
     if (finding.severity == Severity::Error) examined.findings.push_back(std::move(finding));
   return examined;
 }

@@ -298,6 +298,28 @@ template <class Real>
 using Scores = std::vector<Real>;
 
 template <class Real>
+bool all_finite(const Real* x, int64_t n) {
+  return std::all_of(x, x + n, [](Real value) { return std::isfinite(value); });
+}
+
+// The product of the lower triangle of a [S, S], or of its transpose, with b [S, D]. A product with the whole matrix, zero above its diagonal, is
+// faster, and the same unless b holds infinities or NaN: what a token may not see must not change it.
+template <class Real>
+void multiply_triangle(const Real* a, const Real* b, Real* c, int64_t S, int64_t D, Transposed transposed,
+                       bool reordered, Real scale = 1) {
+  if (all_finite(b, S * D)) return multiply_here(a, b, c, S, D, S, transposed, reordered, scale);
+  const bool first = transposed == Transposed::First;
+  for (int64_t i = 0; i < S; ++i)
+    for (int64_t d = 0; d < D; ++d) {
+      const int64_t from = first ? i : 0, count = first ? S - i : i + 1;
+      c[i * D + d] = scale * sum<Real>(count, reordered, [&](int64_t n) {
+                       const int64_t j = from + n;
+                       return (first ? a[j * S + i] : a[i * S + j]) * b[j * D + d];
+                     });
+    }
+}
+
+template <class Real>
 void attention(const Call<Real>& c) {
   const int64_t S = c.dim("S"), D = c.dim("D");
   const Real *const q = c["q"].data(), *const k = c["k"].data(), *const v = c["v"].data();
@@ -318,7 +340,7 @@ void attention(const Call<Real>& c) {
       std::fill(row + i + 1, row + S, Real{0});
       if (lse) lse->data()[h * S + i] = top + std::log(total);
     }
-    multiply_here(p.data(), v + at, o + at, S, D, S, Transposed::None, c.reordered());
+    multiply_triangle(p.data(), v + at, o + at, S, D, Transposed::None, c.reordered());
   });
 }
 
@@ -345,9 +367,9 @@ void attention_grad(const Call<Real>& c) {
       std::fill(row + i + 1, row + S, Real{0});
       std::fill(slope + i + 1, slope + S, Real{0});
     }
-    multiply_here(ds.data(), k + at, dq + at, S, D, S, Transposed::None, reordered, scale);
-    multiply_here(ds.data(), q + at, dk + at, S, D, S, Transposed::First, reordered, scale);
-    multiply_here(p.data(), dout + at, dv + at, S, D, S, Transposed::First, reordered);
+    multiply_triangle(ds.data(), k + at, dq + at, S, D, Transposed::None, reordered, scale);
+    multiply_triangle(ds.data(), q + at, dk + at, S, D, Transposed::First, reordered, scale);
+    multiply_triangle(p.data(), dout + at, dv + at, S, D, Transposed::First, reordered);
   });
 }
 

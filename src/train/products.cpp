@@ -95,14 +95,31 @@ void multiply_here(const Real* a, const Real* b, Real* c, int64_t m, int64_t n, 
   add_blocks(Part<Real>{a, b, c, m, n, k, transposed, 0, m, 0, n}, reordered, scale);
 }
 
+namespace {
+
+// Eigen's vectors of exponentials clamp their arguments where results leave the normal numbers: exp(-inf) is 1e-38, not 0, and times infinity it is
+// infinity, not NaN. Up to here they are exponentials.
+template <class Real>
+constexpr Real kVectorExponents = sizeof(Real) == sizeof(float) ? 80 : 700;
+
+}  // namespace
+
 template <class Real>
 void exponentials(const Real* x, Real* y, int64_t n, Real shift) {
-  VectorTarget<Real>(y, n) = (Vector<Real>(x, n) - shift).exp();
+  const auto exponents = Vector<Real>(x, n) - shift;
+  if ((exponents.abs() < kVectorExponents<Real>).all())
+    VectorTarget<Real>(y, n) = exponents.exp();
+  else
+    for (int64_t i = 0; i < n; ++i) y[i] = std::exp(x[i] - shift);
 }
 
 template <class Real>
 void sigmoids(const Real* x, Real* y, int64_t n, Real scale) {
-  VectorTarget<Real>(y, n) = Real{1} / (Real{1} + (Vector<Real>(x, n) * -scale).exp());
+  const auto exponents = Vector<Real>(x, n) * -scale;
+  if ((exponents.abs() < kVectorExponents<Real>).all())
+    VectorTarget<Real>(y, n) = Real{1} / (Real{1} + exponents.exp());
+  else
+    for (int64_t i = 0; i < n; ++i) y[i] = 1 / (1 + std::exp(-scale * x[i]));
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): it is a type

@@ -158,7 +158,7 @@ const std::vector<Slot>& table() {
        {},
        "s[t, j] = sigmoid(gate[t, j])\n"
        "dvalue[t, j] = dy[t, j] * (gate[t, j] * s[t, j])\n"
-       "dgate[t, j] = dy[t, j] * value[t, j] * (s[t, j] * (1 + gate[t, j] * sigmoid(-gate[t, j])))\n"},
+       "dgate[t, j] = dy[t, j] * value[t, j] * (s[t, j] * (1 + gate[t, j] * (1 - s[t, j])))\n"},
       {"gelu_grad",
        Phase::Backward,
        "gradient of GELU, tanh form",
@@ -168,7 +168,7 @@ const std::vector<Slot>& table() {
        "u[t, j] = 1.5957691216 * (x[t, j] + 0.044715 * x[t, j]^3)\n"
        "s[t, j] = sigmoid(u[t, j])\n"
        "slope[t, j] = 1.5957691216 * (1 + 0.134145 * x[t, j]^2)\n"
-       "dx[t, j] = dy[t, j] * s[t, j] * (1 + x[t, j] * sigmoid(-u[t, j]) * slope[t, j])\n"},
+       "dx[t, j] = dy[t, j] * s[t, j] * (1 + x[t, j] * (1 - s[t, j]) * slope[t, j])\n"},
       {"attention_grad",
        Phase::Backward,
        "gradient of causal attention",

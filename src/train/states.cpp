@@ -34,6 +34,13 @@ std::vector<ModelSizes> wide() {
   return {sized(61, 1036, 14, 1030, 19, 1), sized(64, 1024, 16, 1024, 16, 1)};
 }
 
+// Sums of thousands of terms, which real feed-forward layers have (their inner width is 8,192 to 28,672 in common models): what a biased rounding
+// costs grows with their length, what an unbiased one costs with its root.
+std::vector<ModelSizes> wide_feed_forward() {
+  return {sized(61, 62, 1, 8190, 33, 1), sized(64, 64, 1, 8192, 32, 1), sized(61, 62, 1, 4094, 33, 1),
+          sized(64, 64, 1, 4096, 32, 1)};
+}
+
 template <class Change>
 void for_each_parameter(const ModelSizes& sizes, uint64_t seed, Weights<float>& weights,
                         const Change& change) {
@@ -122,6 +129,9 @@ std::vector<ModelState> model_states(const ModelSizes& sizes) {
        .meaning = "some ten thousand tokens to choose from",
        .sizes = large_vocabulary()},
       {.name = "wide model", .meaning = "rows of some thousand elements", .sizes = wide()},
+      {.name = "wide feed-forward",
+       .meaning = "products that add up thousands of terms",
+       .sizes = wide_feed_forward()},
   };
   for (ModelState& state : states)
     for (ModelSizes& each : state.sizes) each.activation = sizes.activation;

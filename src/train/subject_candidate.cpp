@@ -165,9 +165,9 @@ class SubjectCalls {
   ExamineResult examine_once(const Bindings& bindings, const CallJudge& judge, int threads) {
     const Result<Bindings> given = own_bindings(bindings);
     if (!given) return CallFailure{{}, given.error()};
-    const std::optional<Bindings> own = judge.legal(*given);
+    const std::optional<LegalCall> own = judge.legal(*given);
     if (!own) return Examined{};
-    auto observed = observe(*own);
+    auto observed = observe(own->bindings);
     if (auto* const failed = std::get_if<CallFailure>(&observed)) return std::move(*failed);
     const auto& seen = std::get<subject::Observation>(observed);
     return judge.judged(*own, seen.calls.front().outputs, !tensor_cores_.reasons(seen.kernels).empty(),

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "finding/json.h"
@@ -59,6 +60,45 @@ TEST(Events, SurviveTheTrip) {
     ASSERT_TRUE(event) << event.error().text() << "\n" << line;
     EXPECT_EQ(event->index(), i);
     EXPECT_EQ(encode(*event), line);
+  }
+}
+
+// Allocations, releases and operations are read by a reader that knows one form only; any other JSON of the same fields says the same.
+TEST(Events, AnotherFormOfTheSameFieldsReadsTheSame) {
+  OperationEvent kernel{
+      .id = 6, .stream = 2, .begin = 0.25, .end = 1e-9, .kernel = "_Z1kPf", .grid = {7, 8, 9}};
+  kernel.fault = "line\nbreak, \"quoted\", \xc3\xa9";  // takes the long way
+  for (const Event& event : {Event(kernel), Event(AllocationEvent{4, 0x7000, 64, "cudaMalloc", true, 3, 0.5}),
+                             Event(ReleaseEvent{4, 0.75, true, true, 8, 16, 0.625, "_Z1kPf", {"k.cu", 9}})}) {
+    const std::string line = encode(event);
+    auto json = nlohmann::ordered_json::parse(line);
+    nlohmann::ordered_json reversed;
+    for (auto field = json.end(); field != json.begin();) {
+      --field;
+      reversed[field.key()] = field.value();
+    }
+    for (const std::string& other : {line, json.dump(1, ' '), reversed.dump()}) {
+      const auto read = decode_event(other);
+      ASSERT_TRUE(read) << read.error().text() << "\n" << other;
+      EXPECT_EQ(encode(*read), line);
+    }
+  }
+}
+
+TEST(Events, WhatIsMissingOrTooMuchInAQuickLineIsRefused) {
+  const std::string line = encode(AllocationEvent{4, 0x7000, 64, "cudaMalloc", true, 3, 0.5});
+  ASSERT_TRUE(decode_event(line));
+  EXPECT_FALSE(decode_event(line + "}"));
+  EXPECT_FALSE(decode_event(line.substr(0, line.size() - 1)));
+  for (const auto& [right, wrong] : {std::pair{"\"bytes\":64", "\"bytes\":-64"},
+                                     {"\"bytes\":64", "\"bytes\":64.5"},
+                                     {"\"bytes\":64,", ""},
+                                     {"\"host\":true", "\"host\":1"},
+                                     {"\"seconds\":0.5", "\"seconds\":inf"},
+                                     {"\"seconds\":0.5", "\"seconds\":1e999"}}) {
+    std::string changed = line;
+    ASSERT_NE(changed.find(right), std::string::npos) << right;
+    EXPECT_FALSE(decode_event(changed.replace(changed.find(right), std::strlen(right), wrong))) << changed;
   }
 }
 

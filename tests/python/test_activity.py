@@ -2,6 +2,7 @@
 pickle, PyTorch's memory viewer where torch is installed, a validator of trace events, and a browser."""
 
 import contextlib
+import gzip
 import io
 import json
 import pickle
@@ -178,6 +179,12 @@ class ActivityTest(unittest.TestCase):
                          [3 * GIB, 3 * GIB + 512, 3 * GIB])
         self.assertEqual({one["ph"] for one in by_category["ac2g"]}, {"s", "f"})
         self.assertEqual(len(by_category["ac2g"]), 4)
+
+    def test_packed_trace(self):
+        with files_for(EVENTS) as folder:
+            subprocess.run([str(PROGRAM), "events", "events", "--trace", "trace.json.gz"], cwd=folder,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            self.assertEqual(gzip.decompress((folder / "trace.json.gz").read_bytes()), (folder / "trace.json").read_bytes())
 
     def test_calls_of_two_threads(self):
         """Calls that overlap are on lanes of their own; what one graph launch asked for is on one."""

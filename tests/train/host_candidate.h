@@ -57,15 +57,14 @@ inline Candidate host_candidate(const Slot& slot, std::function<CallResult(const
   return candidate;
 }
 
-// The same candidate, with its single calls judged by the contract that the slot suggests.
-inline Candidate examined(Candidate candidate) {
-  const auto contract = contract::parse(contract_text(*candidate.slot), "slot.toml");
-  const auto judge = CallJudge::make(*contract);
+// The same candidate, with its single calls judged by a contract: the one that the slot suggests, or another.
+inline Candidate examined(Candidate candidate, const contract::Contract& contract) {
+  const auto judge = CallJudge::make(contract);
   candidate.examine = [call = candidate.call, judge = *judge](const contract::Bindings& bindings,
                                                               int threads) -> ExamineResult {
     const auto legal = judge->legal(bindings);
     if (!legal) return Examined{};
-    CallResult result = call(*legal);
+    CallResult result = call(legal->bindings);
     if (auto* const failed = std::get_if<CallFailure>(&result)) return *failed;
     judge::Outputs outputs;
     for (auto& [name, tensor] : std::get<Outputs>(result))
@@ -73,6 +72,10 @@ inline Candidate examined(Candidate candidate) {
     return judge->judged(*legal, outputs, false, threads);
   };
   return candidate;
+}
+inline Candidate examined(Candidate candidate) {
+  const auto contract = contract::parse(contract_text(*candidate.slot), "slot.toml");
+  return examined(std::move(candidate), *contract);
 }
 
 // The trusted operator of a slot as a candidate, after `change` has been at its outputs. Sums are in the other order, so

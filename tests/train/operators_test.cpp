@@ -3,6 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
 #include "base/random.h"
 #include "contract/contract.h"
 #include "reference/reference.h"
@@ -81,6 +86,40 @@ TEST_P(Operators, ComputeTheirFormulas) {
       }
       EXPECT_EQ(outside, 0) << tensor.name;
     }
+  }
+}
+
+// A NaN in the last token is behind the mask for all others.
+TEST(Attention, DoesNotSeeWhatIsMasked) {
+  const contract::Shape shape = {{"H", 1}, {"S", 5}, {"D", 4}};
+  const auto outputs = [&](const char* name, std::string_view poisoned) {
+    const Slot& slot = *slot_named(name);
+    Random random(7);
+    std::vector<Array<float>> arrays(slot.tensors.size());
+    Operands<float> operands{shape};
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const SlotTensor& tensor = slot.tensors[i];
+      std::vector<int64_t> extents;
+      for (const std::string_view dim : tensor.dims) extents.push_back(shape.find(dim)->second);
+      arrays[i].shape(tensor.dtype, extents);
+      for (float& value : arrays[i].values) value = static_cast<float>(draw(tensor, random));
+      if (tensor.name == poisoned) arrays[i].values.back() = std::numeric_limits<float>::quiet_NaN();
+      operands.tensors.emplace_back(tensor.name, &arrays[i]);
+    }
+    Team team(1);
+    compute(team, slot, {.rounds = false}, operands);
+    std::map<std::string_view, std::vector<float>> found;
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      if (slot.tensors[i].role == contract::Role::Out) found[slot.tensors[i].name] = arrays[i].values;
+    return found;
+  };
+  constexpr std::size_t kBefore = 4 * 4;  // elements of the tokens before the last
+  for (const char* input : {"k", "v"}) {
+    const auto o = outputs("attention", input).at("o");
+    EXPECT_EQ(std::count_if(o.begin(), o.end(), [](float x) { return std::isnan(x); }) > 0, true) << input;
+    for (std::size_t i = 0; i < kBefore; ++i) EXPECT_TRUE(std::isfinite(o[i])) << input << " " << i;
+    const auto dq = outputs("attention_grad", input).at("dq");
+    for (std::size_t i = 0; i < kBefore; ++i) EXPECT_TRUE(std::isfinite(dq[i])) << input << " " << i;
   }
 }
 
