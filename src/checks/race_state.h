@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "checks/checks.h"
@@ -83,8 +85,9 @@ struct RaceContext {
     Finding finding;
   };
   std::map<Occurrence, HostRace> host_races;
-  std::vector<const Operation*> syncing_grids;  // grids that synchronise with the host through memory
-  uint64_t families = 0;                        // of SharedClock
+  std::vector<const Operation*> syncing_grids;        // grids that synchronise with the host through memory
+  uint64_t families = 0;                              // of SharedClock
+  std::set<std::pair<uint32_t, uint32_t>> differing;  // sites that were seen to store different values
 };
 
 }  // namespace assay::checks
