@@ -115,8 +115,7 @@ def watch(options, operator, source):
             while time.time() < deadline and (assayd.total("assay_samples_judged_total") + assayd.total("assay_samples_dropped_total")
                                               < options.calls):
                 time.sleep(0.2)
-            alarms = json.loads(assayd.ask("/alarms"))
-            alarms = alarms if isinstance(alarms, list) else alarms.get("alarms", [])
+            alarms = sorted(json.loads(assayd.ask("/alarms")).values(), key=lambda alarm: alarm["call"])
             events = [json.loads(line) for line in Path(name, "events").read_text().splitlines()]
             findings = [event["finding"]["kind"] for event in events if event["event"] == "finding"]
             return {"judged": int(assayd.total("assay_samples_judged_total")), "dropped": int(assayd.total("assay_samples_dropped_total")),
