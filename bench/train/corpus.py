@@ -137,7 +137,8 @@ def main():
     arguments.add_argument("words", nargs="*", help="only kernels whose operator/name contains one of these")
     arguments.add_argument("--assay", default=str(ROOT / "assay"))
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
-    arguments.add_argument("--seeds", type=int, default=1, help="runs of each kernel, each with its own seed")
+    arguments.add_argument("--seeds", type=int, default=1, help="the last seed: so many runs of each kernel, each with its own")
+    arguments.add_argument("--first-seed", type=int, default=1)
     arguments.add_argument("--by-slot", action="store_true",
                            help="each seed with one kernel of each slot, in turn: that many runs of a slot")
     arguments.add_argument("--steps", type=int, default=12)
@@ -153,7 +154,7 @@ def main():
              for source, letter in kernels(contract, options.kind)]
     found = [job for job in found if not options.words or
              any(word in f"{job[0].parent.name}/{job[2].stem}" for word in options.words)]
-    jobs = [(*job, seed) for seed in range(1, options.seeds + 1) for job in in_turn(found, seed, options)]
+    jobs = [(*job, seed) for seed in range(options.first_seed, options.seeds + 1) for job in in_turn(found, seed, options)]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         rows = list(pool.map(lambda job: run(job, options), jobs))
     rows.sort(key=lambda row: (row["operator"], row["kernel"], row["seed"]))

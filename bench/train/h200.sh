@@ -4,7 +4,7 @@
 #     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
 #     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
 #     bench/train/h200.sh sweep               there: what the story's gap and noise depend on; at most 3 minutes
-#     bench/train/h200.sh right               there: correct kernels of the corpus, 100 runs of each slot, and of the host, on 16 cores; at most 5 minutes
+#     bench/train/h200.sh right [SECONDS [FIRST]]   there: correct kernels of the corpus, 100 runs of each slot, and of the host, on 16 cores; at most 5 minutes
 #     bench/train/h200.sh wrong               there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; at most 5 minutes
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
 #
@@ -79,12 +79,12 @@ sweep() {
 # Small models, many seeds: every run has weights and batches of its own. A quarter of the cores is for kernels of the host.
 right() {
   unpack
-  local cores=$(nproc) host
+  local cores=$(nproc) host seconds=${1:-250} first=${2:-1}
   host=$((cores / 4))
-  $carried/bench_right_kernels 100 $host 250 > "$out/right_host.md" 2>&1 &
+  $carried/bench_right_kernels "$first-100" $host "$seconds" > "$out/right_host.md" 2>&1 &
   local small="--vocabulary 128 --width 32 --heads 2 --layers 1 --sequence 32"
-  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs $((cores - host)) right --by-slot --seeds 100 --steps 6 \
-    --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds 250 --json "$out/right.json" > "$out/right.md" 2>&1
+  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs $((cores - host)) right --by-slot --first-seed "$first" --seeds 100 --steps 6 \
+    --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds "$seconds" --json "$out/right.json" > "$out/right.md" 2>&1
   elapsed "correct kernels of the corpus"
   wait
   cat "$out/right.md" "$out/right_host.md"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "contract/expr.h"
+#include "reference/names.h"
 
 namespace assay::reference {
 
