@@ -115,12 +115,20 @@ constexpr double kEnoughPlaces = 190;
 // Blocks of a sample that are chosen for where they are; the others are random.
 constexpr double kChosenBlocks = 40;
 
-double random_places(const SampleReport& report) {
-  double least = HUGE_VAL;
+// Random blocks of a sample, as many as they would be if all blocks wrote the same number of elements. A gap of G
+// elements takes at least G / w blocks, where w is the most that one writes; where many blocks write less, or nothing, fewer
+// of those that are drawn at random could be among them.
+double random_places(const SampleReport& report, const TensorSpec& output, int64_t elements) {
+  double least = HUGE_VAL, room = 0;
   for (const SampledLaunch& launch : report.launches) {
     least = std::min(least, std::max(0.0, static_cast<double>(launch.run) - kChosenBlocks));
+    for (const SampledWrites& writes : launch.writes)
+      if (writes.buffer == output.name)
+        room += static_cast<double>(launch.blocks) * static_cast<double>(writes.most);
   }
-  return report.launches.empty() ? 0 : least;
+  if (report.launches.empty() || room == 0) return 0;
+  const double all = static_cast<double>(elements) * contract::info(output.dtype).bytes;
+  return least * std::min(1.0, all / room);
 }
 
 void merge(std::vector<ElementRange>& all, const std::vector<ElementRange>& more) {
@@ -265,11 +273,11 @@ ElementRange TrialRunner::confirmed_unowned(const Trial& trial, const SampleRepo
 
 // A stretch of an output that no sample reaches; count 0: there is none, or chance may be why.
 ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& report,
-                                        const std::string& name, std::vector<ElementRange> written,
+                                        const TensorSpec& output, std::vector<ElementRange> written,
                                         int64_t elements) {
   const auto is_wide = [&](const ElementRange& gap) { return gap.count > elements / kGapShare; };
   ElementRange gap = longest_gap(written, elements);
-  double places = random_places(report);
+  double places = random_places(report, output, elements);
   if (is_wide(gap)) runner_.set_sample_seconds(kGapSeconds);
   for (int i = 0; is_wide(gap) && places < kEnoughPlaces; ++i) {
     if (i == kMostGapSamples) return {};
@@ -281,10 +289,10 @@ ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& 
     if (seen.outcome != CallOutcome::Ended || !seen.sample || !seen.sample->ended.empty() ||
         seen.calls.empty())
       return {};
-    const auto more = seen.calls.front().written.find(name);
+    const auto more = seen.calls.front().written.find(output.name);
     if (more == seen.calls.front().written.end()) return {};
     merge(written, more->second);
-    places += random_places(*seen.sample);
+    places += random_places(*seen.sample, output, elements);
     gap = longest_gap(written, elements);
   }
   return is_wide(gap) ? gap : ElementRange{};
@@ -306,8 +314,7 @@ void TrialRunner::judge_coverage(const Trial& trial, const SampleReport& report,
           unowned.count > 0)
         missing = Missing{unowned.count, unowned.first, false};
     if (!missing && !report.all_run)
-      if (const ElementRange gap = confirmed_gap(trial, report, spec->name, written->second, count);
-          gap.count > 0)
+      if (const ElementRange gap = confirmed_gap(trial, report, *spec, written->second, count); gap.count > 0)
         missing = Missing{gap.count, gap.first + gap.count / 2, false};
     if (!missing) continue;
     if (reference_.is_formula()) {

@@ -146,8 +146,8 @@ class TrialRunner {
   void judge_written(const protocol::SampleReport& report, const subject::Call& call,
                      trial::MadeInputs& inputs, TrialResult& result);
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
-                                      const std::string& name, std::vector<subject::ElementRange> written,
-                                      int64_t elements);
+                                      const contract::TensorSpec& output,
+                                      std::vector<subject::ElementRange> written, int64_t elements);
   const Ownership& ownership_of(const trial::Trial& giant, const contract::TensorSpec& output);
   subject::ElementRange confirmed_unowned(const trial::Trial& trial, const protocol::SampleReport& report,
                                           const contract::TensorSpec& output,

@@ -13,7 +13,8 @@ bool is_atomic(const RaceSite& site) {
 }
 
 // Lines of one function at which two pieces of code part, from the outermost frame inward: a barrier between
-// the calls of two inlined functions goes there, not into the functions. Both 0: it is the same line.
+// the calls of two inlined functions goes there, not into the functions. Both 0: it is the same line, or one
+// is not known.
 struct Lines {
   uint32_t before = 0, now = 0;
 };
@@ -21,6 +22,7 @@ Lines lines_of(const RaceSite& before, const RaceSite& now) {
   auto a = before.frames.rbegin(), b = now.frames.rbegin();
   for (; a != before.frames.rend() && b != now.frames.rend(); ++a, ++b) {
     if (a->file != b->file || a->function != b->function) return {};
+    if (a->line == 0 || b->line == 0) return {};
     if (a->line != b->line) return {a->line, b->line};
   }
   return {};
