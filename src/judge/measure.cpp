@@ -153,6 +153,7 @@ Gauge::Gauge(const Tensor& tensor, const Expectation& expected, const MeasureOpt
       expected_(expected),
       options_(options),
       spacing_(tensor.dtype),
+      either_(contract::ties_either_way(expected.dtype)),
       unit_(unit(options)),
       tiny_(unit_ > 0 ? 4 * numerics::min_subnormal(contract::info(options.accumulate).format) / unit_ : 0) {}
 
@@ -168,16 +169,27 @@ double Gauge::started(const Element& element) const {
   return element.terms > 1 ? kRms * unit_ * std::sqrt(element.terms) * std::abs(element.value) : 0;
 }
 
+namespace {
+
+// std::hypot guards every call against squares that overflow or underflow; hardly any does.
+double length(double a, double b) {
+  constexpr double kLeast = 1e-280, kMost = 1e280;
+  const double square = a * a + b * b;
+  return square > kLeast && square < kMost ? std::sqrt(square) : std::hypot(a, b);
+}
+
+}  // namespace
+
 // The difference d of an element, scaled so that its square counts about one when it is wrong.
 void Gauge::compare(Element& element, std::size_t i) const {
   element.rounded = contract::rounded(expected_.dtype, element.value);
   // Where a tie may go either way, the other neighbour is as right.
-  if (contract::ties_either_way(expected_.dtype) && std::isfinite(element.stored) &&
+  if (either_ && std::isfinite(element.stored) &&
       std::abs(element.stored - element.value) == std::abs(element.rounded - element.value))
     element.rounded = element.stored;
   const double ulp = spacing_.at(element.rounded);
   const double rest = expected_.sigma_rest[i], start = started(element);
-  const double noise = kNoiseFactor * (start == 0 ? rest : std::hypot(rest, start));
+  const double noise = kNoiseFactor * (start == 0 ? rest : length(rest, start));
   if (!std::isfinite(element.rounded) || !(ulp > 0) || !std::isfinite(noise)) return;
   element.scale = std::max(ulp, noise);
   if (!std::isfinite(element.stored)) return;

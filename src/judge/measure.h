@@ -84,6 +84,7 @@ class Gauge {
   const reference::Expectation& expected_;
   const MeasureOptions& options_;
   Spacing spacing_;
+  bool either_;  // ties may go either way
   double unit_;  // roundoff of `accumulate`
   double tiny_;  // terms below it lose bits to underflow
 };

@@ -42,6 +42,15 @@ void add_in_order(Accumulator& a, const double* __restrict t, int n) {
   }
 }
 
+void add_budgets(Accumulator& a, const double* __restrict b, const double* __restrict s, int n) {
+  double* __restrict bound = a.bound;
+  double* __restrict variance = a.variance;
+  for (int l = 0; l < n; ++l) {
+    bound[l] += b[l];
+    variance[l] += s[l];
+  }
+}
+
 void add_values(Accumulator& a, const double* __restrict t, int n) {
   double* __restrict sum = a.sum;
   double* __restrict low = a.low_part;
@@ -137,9 +146,10 @@ void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const 
     }
   }
   if (!t.b || rules.values_only) return;
+  if (!map) return add_budgets(total, t.b, t.s, n);
   for (int l = 0; l < n; ++l) {
-    total.bound[lane(l)] += t.b[l];
-    total.variance[lane(l)] += t.s[l];
+    total.bound[map[l]] += t.b[l];
+    total.variance[map[l]] += t.s[l];
   }
 }
 

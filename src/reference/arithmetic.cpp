@@ -144,16 +144,28 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
     return;
   }
   const bool fresh = !r.b;
-  need_budget(r, n);
   const double u = precision->u, eta = precision->eta, deviation = rms * u;
   if (fresh && unless_representable && precision->dtype == DType::f32 && precision->math == Math::Standard) {
+    r.b = arena->get<double>(n);  // all of them are written
+    r.s = arena->get<double>(n);
+    const double* __restrict values = r.v;
+    double* __restrict bounds = r.b;
+    double* __restrict variances = r.s;
+    const double share = relative * u, square = deviation * deviation, floor = eta * eta;
+    const double most = precision->max;
+    int64_t beyond = 0;
     for (int l = 0; l < n; ++l) {
-      const double v = r.v[l], rounds = static_cast<double>(static_cast<float>(v)) == v ? 0 : 1;
-      r.b[l] = rounds * (relative * u * std::abs(v) + eta);
-      r.s[l] = rounds * (deviation * deviation * v * v + eta * eta);
+      const double v = values[l], size = std::abs(v);
+      const double rounds = static_cast<double>(static_cast<float>(v)) == v ? 0 : 1;
+      const double bound = rounds * (share * size + eta);
+      bounds[l] = bound;
+      variances[l] = rounds * (square * v * v + floor);
+      beyond |= static_cast<int64_t>(!(size + bound <= most));  // or NaN
     }
-    return settle(r, n);
+    if (beyond != 0) settle(r, n);
+    return;
   }
+  need_budget(r, n);
   for (int l = 0; l < n; ++l) {
     if (fresh && unless_representable && stays(*precision, r.v[l])) continue;
     // An exact zero of exact operands is rounded by nobody.

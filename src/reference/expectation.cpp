@@ -21,7 +21,10 @@ bool is_wide(DType dtype, const Precision& precision) {
 }  // namespace
 
 Store::Store(DType the_dtype, const Precision& precision)
-    : dtype(the_dtype), wide(is_float(the_dtype) && is_wide(the_dtype, precision)), eta(precision.eta) {
+    : dtype(the_dtype),
+      either(contract::ties_either_way(the_dtype)),
+      wide(is_float(the_dtype) && is_wide(the_dtype, precision)),
+      eta(precision.eta) {
   const numerics::Format format = info(dtype).format;
   max = numerics::max_finite(format);
   fraction_bits = numerics::info(format).fraction_bits;
@@ -37,7 +40,7 @@ double Store::sigma(double v, double nearest) const {
 
 Interval Store::range(double nearest, double low, double high) const {
   Interval result{rounded(dtype, low), rounded(dtype, high)};
-  if (contract::ties_either_way(dtype) && std::isfinite(low) && std::isfinite(high))
+  if (either && std::isfinite(low) && std::isfinite(high))
     result = {std::min(result.low, contract::rounded_away(dtype, low)),
               std::max(result.high, contract::rounded_away(dtype, high))};
   if (!wide) return result;
@@ -52,8 +55,7 @@ void fill_real(Expectation& e, std::size_t i, const Store& to) {
   uint8_t flags = e.flags[i];
   if (b > 0) s = std::max(s, to.eta * to.eta);  // tiny values have a floor
   if (!std::isfinite(v)) flags |= kNonfiniteValue;
-  const bool tie = contract::ties_either_way(to.dtype) && std::isfinite(v) &&
-                   contract::rounded_away(to.dtype, v) != nearest;
+  const bool tie = to.either && std::isfinite(v) && contract::rounded_away(to.dtype, v) != nearest;
   if (b == 0 && !tie) flags |= kExact;
   // The square of what is lost of a tiny FP64 number is too small for FP64: then the most that may be lost counts.
   const double rest = s < kLeastVariance && b > 0 ? b : std::sqrt(s);

@@ -18,7 +18,8 @@ inline constexpr double kTensorCoreTerms = 16, kTensorCoreLean = 0.36;
 // The output's format, with what every element asks of it.
 struct Store {
   DType dtype;
-  bool wide;  // the output keeps all that the declared precision holds: storing does not round again
+  bool either;  // ties may go either way
+  bool wide;    // the output keeps all that the declared precision holds: storing does not round again
   double max;
   int fraction_bits, min_exponent;
   double eta;

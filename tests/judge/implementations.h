@@ -55,6 +55,8 @@ Operator prefix_sums();
 Operator convolutions();
 Operator complex_products();
 Operator complex_quotients();
+Operator complex_multiply_adds();
+Operator double_multiply_adds();
 Operator tf32_products();
 Operator tf32_roundings();
 Operator four_bit_products();

@@ -75,6 +75,49 @@ Implementation complex_quotient(bool scaled, bool other_sign) {
   };
 }
 
+// a b + c, in the precision of the parts: the product first, c between its terms as cuCfma does, or fused.
+enum class Order { ProductFirst, Between, Fused, Conjugated };
+template <class T>
+Implementation multiply_add(Order order) {
+  return [=](const Call& call) {
+    const auto part = [&](const char* name, int64_t i) {
+      return static_cast<T>(call.bindings.inputs.find(name)->second->load(i));
+    };
+    Tensor y = call.out("y");
+    for (int64_t i = 0; i < 2 * call.dim("N"); i += 2) {
+      const T ar = part("a", i), ai = part("a", i + 1), br = part("b", i), bi = part("b", i + 1);
+      const T cr = part("c", i), ci = part("c", i + 1);
+      T re = ar * br - ai * bi + cr, im = ar * bi + ai * br + ci;
+      if (order == Order::Between) re = (ar * br + cr) - ai * bi, im = (ar * bi + ci) + ai * br;
+      if (order == Order::Fused)
+        re = std::fma(-ai, bi, std::fma(ar, br, cr)), im = std::fma(ai, br, std::fma(ar, bi, ci));
+      if (order == Order::Conjugated) re = ar * br + ai * bi + cr;
+      y.store(i, re);
+      y.store(i + 1, im);
+    }
+    return one("y", std::move(y));
+  };
+}
+
+template <class T>
+Operator multiply_adds(const char* name, const std::string& dtype, const std::string& accumulate) {
+  std::string text = contract_of("a, b, c, y, N", "N = { min = 1, max = 4096 }",
+                                 {{"a", dtype, "N", "values = \"activations\""},
+                                  {"b", dtype, "N", ""},
+                                  {"c", dtype, "N", ""},
+                                  {"y", dtype, "N", "role = \"out\""}},
+                                 "y[i] = a[i] * b[i] + c[i]");
+  const std::string_view section = "[reference]\n";
+  text.insert(text.find(section) + section.size(), "accumulate = \"" + accumulate + "\"\n");
+  Operator op{name, text, {}};
+  op.variants.push_back({"product first", multiply_add<T>(Order::ProductFirst), {}, {}, {}});
+  op.variants.push_back({"between", multiply_add<T>(Order::Between), {}, {}, {}});
+  op.variants.push_back({"fused", multiply_add<T>(Order::Fused), {}, {}, {}});
+  op.variants.push_back(
+      {"conjugated", multiply_add<T>(Order::Conjugated), {Kind::WrongResult}, {}, {{"N", 2000}}});
+  return op;
+}
+
 float as_tf32(float x, bool away) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) return x;
@@ -288,6 +331,13 @@ Operator complex_quotients() {
   op.variants.push_back({"scaled", complex_quotient(true, false), {}, {}, {}});
   op.variants.push_back({"other sign", complex_quotient(true, true), {Kind::WrongResult}, {}, {{"N", 2000}}});
   return op;
+}
+
+Operator complex_multiply_adds() {
+  return multiply_adds<float>("complex multiply-add", "c64", "f32");
+}
+Operator double_multiply_adds() {
+  return multiply_adds<double>("complex multiply-add of doubles", "c128", "f64");
 }
 
 Operator tf32_products() {

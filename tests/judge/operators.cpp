@@ -37,6 +37,8 @@ const std::vector<Operator>& operators() {
       silus("bf16", "x[i] * exp(x[i]) / (1 + exp(x[i]))"),
       complex_products(),
       complex_quotients(),
+      complex_multiply_adds(),
+      double_multiply_adds(),
       tf32_products(),
       tf32_roundings(),
       four_bit_products(),

@@ -296,17 +296,17 @@ std::optional<LoadDifference> Load::compare(const char* how) {
 // Each call but the first from a thread of its own, which has an error state of its own.
 void Load::call_from_threads(const Call& call) {
   std::vector<int> errors(calls_, 0);
+  const auto make = [&](std::size_t i) {
+    try {
+      call(i);
+      errors[i] = runtime_.cudaGetLastError();
+    } catch (const Failed& failed) {
+      errors[i] = failed.error;
+    }
+  };
   std::vector<std::thread> others;
-  for (std::size_t i = 1; i < calls_; ++i)
-    others.emplace_back([&, i] {
-      try {
-        call(i);
-        errors[i] = runtime_.cudaGetLastError();
-      } catch (const Failed& failed) {
-        errors[i] = failed.error;
-      }
-    });
-  call(0);
+  for (std::size_t i = 1; i < calls_; ++i) others.emplace_back(make, i);
+  make(0);
   for (std::thread& other : others) other.join();
   for (const int error : errors) check(error, "the call");
 }
