@@ -282,6 +282,9 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, false);
       if (state.shared.note(who_of(state, warp, kWeak, site), access)) return;
     }
+    if (access.kind == AccessKind::Store && access.space == ptx::Space::Global && access.values &&
+        warp.grid->threads > 1)
+      context_.in_flight.announce(warp.worker->index, state.clock.id, access);
     judge_access(state, warp, inst, access);
   }
   void on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) override {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <string_view>
-#include <thread>
 
 #include "checks/race_report.h"
 #include "vgpu/grid.h"
@@ -88,25 +86,17 @@ bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch
 }
 
 // The same, where the store before is one of another block, which runs in another thread of the engine: a store is
-// announced before it is made, so memory may not hold its value yet. Who finds that two instructions store different
-// values need not wait for them again.
-bool comes_to_store_the_same(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
-                             Address address) {
-  using Clock = std::chrono::steady_clock;
-  // Chosen: longer than a thread waits for its turn on a busy machine, as a rule, and not felt where there is a race.
-  constexpr auto kMostInFlight = std::chrono::milliseconds(20);
-  const RaceSite* other = context.sites.at(before.who.site());
-  if (before.who.block() == now.who.block() || !other || other->kind != AccessKind::Store) return false;
-  const std::pair sites(before.who.site(), now.who.site());
-  {
-    std::lock_guard lock(context.mutex);
-    if (context.differing.contains(sites)) return false;
-  }
-  for (const auto begun = Clock::now(); Clock::now() - begun < kMostInFlight; std::this_thread::yield())
-    if (stores_the_same(context, actor, before, now, address)) return true;
-  std::lock_guard lock(context.mutex);
-  context.differing.insert(sites);
-  return false;
+// announced before it is made, so memory may not have held its value yet.
+bool stores_the_same_at_once(const RaceContext& context, const Actor& actor, const Touch& before,
+                             const Touch& now, Address address) {
+  if (actor.shared || before.who.block() == now.who.block()) return false;
+  const auto first = static_cast<uint32_t>(std::countr_zero(uint32_t{now.bytes}));
+  const auto count = static_cast<uint32_t>(std::popcount(uint32_t{now.bytes}));
+  const Access& access = *actor.access;
+  const std::byte* value =
+      access.values + size_t{now.lane} * access.bytes + (address + first - access.addresses[now.lane]);
+  return context.in_flight.holds(before.who.block(), address + first, value, count) ||
+         stores_the_same(context, actor, before, now, address);  // it was made meanwhile
 }
 
 // A kernel with this pragma was compiled from tensors, by Triton: one element may be held by several threads, which
@@ -146,7 +136,7 @@ bool is_race(RaceContext& context, const Actor& actor, const Touch& before, cons
     return false;
   if (!actor.access || !actor.access->values) return true;
   if (!stores_the_same(context, actor, before, now, address) &&
-      !comes_to_store_the_same(context, actor, before, now, address))
+      !stores_the_same_at_once(context, actor, before, now, address))
     return true;
   if (context.scope.same_values) report_same_value(context, actor, before, now, address);
   return false;

@@ -5,25 +5,12 @@
 // its marks; the row word by word; lane by lane.
 #pragma once
 
-#include <thread>
-
 #include "checks/race_settled.h"
 #include "checks/race_state.h"
 #include "checks/race_words.h"
+#include "checks/spin_lock.h"
 
 namespace assay::checks {
-
-struct alignas(64) SpinLock {  // not to share a line of the cache
-  static constexpr int kTries = 100;
-  std::atomic_flag flag = ATOMIC_FLAG_INIT;
-  void lock() {
-    // Who holds it may be waiting for a core that we have.
-    for (int tries = 0; flag.test_and_set(std::memory_order_acquire); ++tries)
-      while (flag.test(std::memory_order_relaxed))
-        if (++tries > kTries) std::this_thread::yield();
-  }
-  void unlock() { flag.clear(std::memory_order_release); }
-};
 
 // Holds the lock of one row at a time.
 class RowLock {

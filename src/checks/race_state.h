@@ -3,13 +3,12 @@
 
 #include <atomic>
 #include <mutex>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "checks/checks.h"
 #include "checks/race_clock.h"
 #include "checks/race_cluster.h"
+#include "checks/race_in_flight.h"
 #include "checks/race_lanes.h"
 #include "checks/race_order.h"
 #include "checks/race_proxy.h"
@@ -85,9 +84,9 @@ struct RaceContext {
     Finding finding;
   };
   std::map<Occurrence, HostRace> host_races;
-  std::vector<const Operation*> syncing_grids;        // grids that synchronise with the host through memory
-  uint64_t families = 0;                              // of SharedClock
-  std::set<std::pair<uint32_t, uint32_t>> differing;  // sites that were seen to store different values
+  std::vector<const Operation*> syncing_grids;  // grids that synchronise with the host through memory
+  uint64_t families = 0;                        // of SharedClock
+  StoresInFlight in_flight;
 };
 
 }  // namespace assay::checks

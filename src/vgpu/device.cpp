@@ -59,6 +59,7 @@ struct Device::Impl {
         memory(options.capacity, options.watch),
         pool(thread_count(options)),
         workers(thread_count(options)) {
+    for (size_t i = 0; i < workers.size(); ++i) workers[i].index = static_cast<uint32_t>(i);
     if (!options.print)
       options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
   }

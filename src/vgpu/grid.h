@@ -86,6 +86,7 @@ struct PendingLoads {
 
 // One thread of the host that runs blocks.
 struct Worker {
+  uint32_t index = 0;  // among the device's
   const Warp* running = nullptr;
   PendingLoads pending_global, pending_shared;
   std::vector<SiteRange> sites;                // by MemoryForm::site
