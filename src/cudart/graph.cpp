@@ -201,11 +201,11 @@ namespace {
 
 // Settings::record: host code runs as usual, and the device only says what it was asked to do. During a call of the
 // worker it may say so and do it.
-void record(Context& context, vgpu::Work& work, uint32_t shared_limit) {
+void record(Context& context, vgpu::Work& work, uint64_t stream, uint32_t shared_limit) {
   Runtime& runtime = Runtime::get();
   const bool instead = runtime.settings().record;
   if (!instead && !runtime.in_call) return;
-  const auto event = recorded(work, context.memory(), shared_limit);
+  const auto event = recorded(work, context.memory(), stream, shared_limit);
   if (!event) return;
   runtime.writer().write(*event);
   if (instead) work = vgpu::MarkerWork{};
@@ -228,7 +228,7 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
   }
   vgpu::OrderedWork item{make_work(spec), {}};
   const auto* kernel = std::get_if<KernelSpec>(&spec);
-  record(context, item.work, kernel ? dynamic_shared_limit(*kernel->function) : 0);
+  record(context, item.work, stream->id, kernel ? dynamic_shared_limit(*kernel->function) : 0);
   Activity* activity = context.activity();
   const double called = activity ? activity->now() : 0;
   const vgpu::OperationId id = context.streams().submit(stream->id, item.work);
@@ -244,7 +244,11 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   wait_for_events(context, *exec.graph, stream->id);
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
-  for (vgpu::OrderedWork& item : works) record(context, item.work, 0);
+  // Which of them wait for which is not recorded: several may run at the same time.
+  constexpr uint64_t kOfGraph = uint64_t{1} << 63;
+  for (vgpu::OrderedWork& item : works)
+    record(context, item.work,
+           works.size() == 1 ? stream->id : kOfGraph + static_cast<uint64_t>(&item - works.data()), 0);
   Activity* activity = context.activity();
   const double called = activity ? activity->now() : 0;
   const vgpu::OperationId last = context.streams().submit(stream->id, works);

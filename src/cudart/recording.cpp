@@ -35,7 +35,7 @@ void record_parameters(const std::vector<std::byte>& bytes, const vgpu::Memory& 
 
 }  // namespace
 
-std::optional<protocol::Event> recorded(const vgpu::Work& work, const vgpu::Memory& memory,
+std::optional<protocol::Event> recorded(const vgpu::Work& work, const vgpu::Memory& memory, uint64_t stream,
                                         uint32_t shared_limit) {
   if (const auto* grid = std::get_if<vgpu::GridWork>(&work)) {
     protocol::RecordedLaunchEvent event{.kernel = std::string(grid->kernel.name()),
@@ -47,15 +47,18 @@ std::optional<protocol::Event> recorded(const vgpu::Work& work, const vgpu::Memo
                                         .static_shared = grid->kernel.function->shared_bytes,
                                         .shared_limit = shared_limit,
                                         .words = {},
-                                        .pointers = {}};
+                                        .pointers = {},
+                                        .stream = stream,
+                                        .early = grid->config.early};
     record_parameters(grid->parameters, memory, event);
     return event;
   }
   if (const auto* fill = std::get_if<vgpu::FillWork>(&work))
-    return protocol::RecordedFillEvent{side_of(fill->to, memory), fill->width, fill->height * fill->depth};
+    return protocol::RecordedFillEvent{side_of(fill->to, memory), fill->width, fill->height * fill->depth,
+                                       stream};
   if (const auto* copy = std::get_if<vgpu::CopyWork>(&work))
     return protocol::RecordedCopyEvent{side_of(copy->to, memory), side_of(copy->from, memory), copy->width,
-                                       copy->height * copy->depth};
+                                       copy->height * copy->depth, stream};
   return std::nullopt;
 }
 

@@ -90,13 +90,19 @@ Json json_of(const RecordedLaunchEvent& e) {
           {"static_shared", e.static_shared},
           {"shared_limit", e.shared_limit},
           {"words", e.words},
-          {"pointers", pointers}};
+          {"pointers", pointers},
+          {"stream", e.stream},
+          {"early", e.early}};
 }
 Json json_of(const RecordedFillEvent& e) {
-  return {{"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}};
+  return {{"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}, {"stream", e.stream}};
 }
 Json json_of(const RecordedCopyEvent& e) {
-  return {{"to", json_of(e.to)}, {"from", json_of(e.from)}, {"width", e.width}, {"rows", e.rows}};
+  return {{"to", json_of(e.to)},
+          {"from", json_of(e.from)},
+          {"width", e.width},
+          {"rows", e.rows},
+          {"stream", e.stream}};
 }
 Json json_of(const CallEvent&) {
   return Json::object();
@@ -238,6 +244,8 @@ RecordedLaunchEvent read_recorded_launch(FieldReader& fields) {
     const auto at = static_cast<uint32_t>(pointer.integer("at", 0, last));
     e.pointers.push_back({at, read_place(pointer.object("to"))});
   });
+  e.stream = fields.unsigned_integer("stream");
+  e.early = fields.boolean("early");
   return e;
 }
 
@@ -245,6 +253,7 @@ RecordedFillEvent read_recorded_fill(FieldReader& fields) {
   RecordedFillEvent e{read_place(fields.object("to")), 0, 0};
   e.width = fields.unsigned_integer("width");
   e.rows = fields.unsigned_integer("rows");
+  e.stream = fields.unsigned_integer("stream");
   return e;
 }
 
@@ -252,6 +261,7 @@ RecordedCopyEvent read_recorded_copy(FieldReader& fields) {
   RecordedCopyEvent e{read_place(fields.object("to")), read_place(fields.object("from")), 0, 0};
   e.width = fields.unsigned_integer("width");
   e.rows = fields.unsigned_integer("rows");
+  e.stream = fields.unsigned_integer("stream");
   return e;
 }
 

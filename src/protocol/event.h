@@ -103,14 +103,18 @@ struct RecordedLaunchEvent {
   uint64_t shared_limit = 0;              // dynamic shared memory that the kernel may have; 0: not known
   std::vector<uint32_t> words;            // the parameters, so that structs need no description
   std::vector<RecordedPointer> pointers;  // every aligned pair of words that is a device address
+  uint64_t stream = 0;  // operations of one stream follow each other; those of a graph have one each
+  bool early = false;   // it may start before the grid before it has ended
 };
 struct RecordedFillEvent {
   RecordedPlace to;
   uint64_t width = 0, rows = 0;  // bytes of a row
+  uint64_t stream = 0;
 };
 struct RecordedCopyEvent {
   RecordedPlace to, from;
   uint64_t width = 0, rows = 0;
+  uint64_t stream = 0;
 };
 
 // A call of the worker begins: the recorded events up to the next such event are of this call.

@@ -14,7 +14,8 @@ namespace assay::prove {
 
 namespace {
 
-constexpr size_t kMostGuesses = 4;  // guesses of the thread for one output
+constexpr size_t kMostGuesses =
+    8;  // guesses of the thread for one output: a tensor in parts has one for each launch
 constexpr size_t kMostStores = 40;  // looked at for one guess
 constexpr double kRangeSeconds = 0.6;
 
@@ -116,12 +117,28 @@ class OutputCoverage {
     Lowering lowering;
     std::deque<Instance> instances;
     std::set<std::pair<const Instance*, Var>> chosen,
-        ended;  // counts whose iteration is chosen; exits assumed
+        ended;                     // counts whose iteration is chosen; exits assumed
+    std::map<Atom, Poly> known{};  // indices and counts that are what was wanted
+
+    // The same value in terms of what was wanted. With it, e - e % s, the way from a thread's first element to e, is seen to
+    // be a multiple of the stride s.
+    Poly explained(const Poly& poly) const {
+      Poly result;
+      for (const auto& [monomial, by] : poly) {
+        Poly product = constant_poly(by);
+        for (const Atom atom : monomial) {
+          const auto found = known.find(atom);
+          product = multiply(product, found == known.end() ? atom_poly(atom) : found->second);
+        }
+        result = add(result, product);
+      }
+      return lowering.without_remainders(std::move(result));
+    }
   };
 
   bool proved(const View& view, const std::vector<Guess>& guesses, const std::vector<Store>& stores,
               bool own_stores) {
-    Question q{Lowering(terms_, world_, &claims_, setting_.solver), {}, {}, {}};
+    Question q{Lowering(terms_, world_, &claims_, setting_.solver), {}, {}, {}, {}};
     q.lowering.set_deadline(seconds_left());
     std::vector<Formula> written;
     try {
@@ -142,7 +159,13 @@ class OutputCoverage {
           }
         }
       }
-      assume_ends(q);
+      assume_ends(q, view);
+      // The element is there: so many strides, at most, lead from a thread's first element to it.
+      for (const Coordinate& coordinate : view)
+        q.lowering.take_quotients(
+            at_least_zero(
+                plus(add(q.lowering.poly(coordinate.extent), q.lowering.poly(coordinate.index), -1), -1)),
+            [&](const Poly& value) { return q.explained(value); });
       if (written.empty()) return give_up(reason_.empty() ? "no store is understood" : reason_);
       const Formula missed = negated(any_of(std::move(written)));
       const Answer answer = q.lowering.ask(missed, setting_.output_seconds);
@@ -215,6 +238,8 @@ class OutputCoverage {
     const Formula fits = all_of({at_least_zero(wanted), at_least_zero(add(last, wanted, -1))});
     if (q.lowering.proves(fits, kRangeSeconds)) {
       q.lowering.assume(equal(value, wanted));
+      if (value.size() == 1 && value.begin()->first.size() == 1 && value.begin()->second == 1)
+        q.known[value.begin()->first.front()] = wanted;
       return;
     }
     q.lowering.assume(at_least_zero(value));
@@ -237,6 +262,16 @@ class OutputCoverage {
     for (size_t i = 0; i < view.size(); ++i) {
       // Equal coordinates give equal offsets; the converse is not needed.
       const Poly ahead = add(scale(q.lowering.poly(view[i].index), parts.scale[i]), parts.parts[i], -1);
+      // c z s, with a stride s that all threads agree on, is 0 if z is.
+      const Poly exact = q.explained(ahead);
+      if (const Monomial stride = q.lowering.agreed_factor(exact); !stride.empty()) {
+        Poly strides;
+        for (const auto& [monomial, by] : exact) strides[without(monomial, stride)] = by;
+        if (i + 1 < view.size() || store.access->bytes == item_) {
+          all.push_back(equal_to_zero(strides));
+          continue;
+        }
+      }
       if (i + 1 < view.size()) {
         all.push_back(equal_to_zero(ahead));
         continue;
@@ -288,7 +323,7 @@ class OutputCoverage {
         if (!q.lowering.proves(at_least_zero(plus(step, -1)), kRangeSeconds))
           throw TooHard{"a loop around a store whose step may be 0"};
       }
-      wanted = q.lowering.divided(distance, step).first;
+      wanted = q.lowering.divided(q.explained(distance), step).first;
       break;
     }
     bring_within(q, chosen, wanted, end);
@@ -296,9 +331,33 @@ class OutputCoverage {
 
   // ---- the ends of loops
 
+  // A loop over a dim ends where its index has passed the dim's end, and so has passed the element, too. From f >= 0 and
+  // extent - 1 - index >= 0 the sum of both follows; where that is z s + e with e < 0, for a stride s >= 0 that all threads
+  // agree on, z s > 0 and therefore z >= 1. So many strides are no product, and solvers are quick with them.
+  Formula past_the_element(Question& q, const View& view, const Formula& fact) {
+    Formula result = fact;
+    for (Formula& part : result.parts) part = past_the_element(q, view, part);
+    if (fact.kind != Formula::Kind::AtLeastZero) return result;
+    std::vector<Formula> all = {fact};
+    for (const Coordinate& coordinate : view) {
+      const Poly room =
+          plus(add(q.lowering.poly(coordinate.extent), q.lowering.poly(coordinate.index), -1), -1);
+      Poly sum = q.explained(add(fact.poly, room));
+      const auto constant = sum.find({});
+      if (constant == sum.end() || constant->second >= 0) continue;
+      sum.erase(constant);
+      const Monomial stride = q.lowering.agreed_factor(sum);
+      if (stride.empty() || q.lowering.interval(Poly{{stride, 1}}).low < 0) continue;
+      Poly strides;
+      for (const auto& [monomial, by] : sum) strides[without(monomial, stride)] = by;
+      all.push_back(at_least_zero(plus(strides, -1)));
+    }
+    return all.size() == 1 ? result : all_of(std::move(all));
+  }
+
   // A loop that is entered ends by one of its exits, in the iteration that its count stands for wherever it is
   // not chosen.
-  void assume_ends(Question& q) {
+  void assume_ends(Question& q, const View& view) {
     for (bool more = true; more;) {
       more = false;
       for (size_t i = 0; i < q.instances.size(); ++i) {
@@ -312,7 +371,8 @@ class OutputCoverage {
           std::vector<Formula> ways;
           for (const Path& exit : loop.exits) {
             std::vector<Formula> conditions;
-            for (const Term term : instance(exit)) conditions.push_back(q.lowering.formula(term));
+            for (const Term term : instance(exit))
+              conditions.push_back(past_the_element(q, view, q.lowering.formula(term)));
             ways.push_back(all_of(std::move(conditions)));
           }
           std::vector<Formula> entered;

@@ -152,6 +152,7 @@ class Inversion {
       else
         digits.push_back({*atom, by, without(monomial, {*atom})});
     }
+    turn_around(digits, rest);
     const bool backwards =
         !digits.empty() && std::all_of(digits.begin(), digits.end(), [](const Digit& d) { return d.by < 0; });
     if (backwards) {  // rest - target = sum of -by * others * digit
@@ -185,6 +186,28 @@ class Inversion {
     }
   }
 
+  // Some indices count down beside others that count up: by * i = by * (extent - 1) - by * (extent - 1 - i), and
+  // extent - 1 - i is the digit.
+  void turn_around(std::vector<Digit>& digits, Poly& rest) {
+    if (std::all_of(digits.begin(), digits.end(), [](const Digit& d) { return d.by < 0; })) return;
+    for (Digit& digit : digits) {
+      const Term extent = digit.by < 0 && is_index(digit.atom) ? extent_of(digit.atom) : kNoTerm;
+      if (extent == kNoTerm) continue;
+      const Poly last = plus(lowering_.poly(extent), -1);
+      rest = add(rest, multiply(last, Poly{{digit.others, digit.by}}));
+      digit.by = -digit.by;
+      turned_[digit.atom] = terms_.sub(extent, number(1));
+    }
+  }
+
+  Term extent_of(Atom atom) const {
+    for (unsigned i = 0; i < 3; ++i)
+      for (const auto& [index, size] : {std::pair{summary_.thread[i], summary_.threads[i]},
+                                        std::pair{summary_.block[i], summary_.blocks[i]}})
+        if (terms_.of(*lowering_.atoms()[atom].var) == index) return size;
+    return kNoTerm;
+  }
+
   Term difference(Term a, Term b) {  // at least 0
     return terms_.ite(terms_.compare(Op::Ule, b, a), terms_.sub(a, b), number(0));
   }
@@ -196,6 +219,8 @@ class Inversion {
 
   void assign(Atom atom, Term value) {
     if (is_index(atom)) {
+      if (const auto last = turned_.find(atom); last != turned_.end())
+        value = difference(last->second, value);
       found_.emplace(*lowering_.atoms()[atom].var, value);
       return;
     }
@@ -212,6 +237,7 @@ class Inversion {
   const Summary& summary_;
   bool shifted_;                     // what is no index is taken off before dividing
   std::map<Atom, Term> known_;       // extents of the launch
+  std::map<Atom, Term> turned_;      // indices that count down, and the last of each
   std::map<Var, Term> found_;        // indices
   std::map<Atom, Term> digits_;      // quotients and remainders
   std::vector<Division> divisions_;  // of which a digit is known

@@ -77,6 +77,7 @@ class CallComparison {
     differ(event.words.size() * 4 != launch.parameter_bytes, kernel + " has other parameters");
     differ(has_clusters(event) != launch.clusters, kernel + " has other clusters");
     differ(event.cooperative != launch.cooperative, kernel + " is launched in another way");
+    differ(may_overlap(call_) && !launch.overlaps, kernel + " may run beside other work of the call");
     differ(number(event.static_shared) != launch.static_shared, kernel + " has other shared memory");
     if (!difference_.empty()) return;
     for (size_t axis = 0; axis < 3; ++axis) {

@@ -30,14 +30,25 @@ bool Machine::has_whole_warps() const {
   return threads % kWarpLanes == 0;
 }
 
+// Whether more is known of a value than that it is one.
+bool Machine::says_something(Term term) {
+  const std::vector<Var>& vars = terms_.mentions(term);
+  return vars.empty() || std::any_of(vars.begin(), vars.end(), [&](Var v) {
+           const Variable& variable = terms_.var(v);
+           return variable.kind != VarKind::Unknown || !variable.facts.empty();
+         });
+}
+
 bool Machine::exchange(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   if (i.opcode != ptx::Opcode::shfl_sync || i.operands.size() < 5 ||
       i.operands[0].kind != ptx::Operand::Kind::Register || !has_whole_warps() ||
       terms_.value(value(step, i.operands.back(), 32)) != kEveryLane)
     return false;
+  const Term given = value(step, i.operands[1], 32);
+  if (!says_something(given)) return false;  // sums of floats, mostly: any value is as good
   std::map<Var, Term> renamed;
-  const auto theirs = of_another_lane(value(step, i.operands[1], 32), renamed);
+  const auto theirs = of_another_lane(given, renamed);
   if (!theirs) return false;
   forget(step);  // the predicate
   put(step, i.operands[0], *theirs);

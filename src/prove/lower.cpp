@@ -226,8 +226,8 @@ Poly Lowering::lowered_choice(const Node& node) {
   return add(multiply(chosen, Poly{{factor, times}}), common);
 }
 
-// Atoms of the dims alone that every monomial has.
 Monomial Lowering::agreed_factor(const Poly& poly) const {
+  if (poly.empty()) return {};
   Monomial factor = poly.begin()->first;
   for (const auto& [monomial, by] : poly) {
     Monomial both;
@@ -270,6 +270,15 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
         rest[monomial] = by;
     }
     if (rest.empty()) return {whole, {}};
+    // m x / (m c) is x / c, and the remainder is m times as large: m c >= 1, so m >= 1 for a c >= 1.
+    const bool common =
+        times > 1 && std::all_of(rest.begin(), rest.end(), [&](const auto& item) {
+          return std::includes(item.first.begin(), item.first.end(), factors.begin(), factors.end());
+        });
+    if (common) {
+      const auto [q, r] = divided(divided_by(rest, factors, 1), constant_poly(times));
+      return {add(whole, q), multiply(r, Poly{{factors, 1}})};
+    }
     x = std::move(rest);
   }
   const auto key = std::pair{x, divisor};

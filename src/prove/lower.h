@@ -112,6 +112,11 @@ class Lowering {
   // it has no products of R and d, which solvers are poor at. None: p is nothing of this kind.
   std::optional<Poly> enough_by_quotient(const Poly& poly) const;
 
+  // What a fact says of the quotients of all divisions so far, whose values `same` may put in other words.
+  void take_quotients(const Formula& fact, const std::function<Poly(const Poly&)>& same);
+  // Atoms of the dims alone that every monomial has.
+  Monomial agreed_factor(const Poly& poly) const;
+
   // Whether the facts imply it.
   bool proves(const Formula& formula, double seconds);
   // Whether the facts and the formula can hold together.
@@ -130,6 +135,8 @@ class Lowering {
   // The same value without products of a quotient and its divisor: q d = x - r where x = q d + r. So x - (x / d) d is
   // the remainder, and (x / d) d + x % d is x.
   Poly without_quotients(Poly poly) const;
+  // The same value without remainders: r = x - q d. So x - x % d is a multiple of d that can be seen.
+  Poly without_remainders(Poly poly) const;
 
   const std::vector<AtomInfo>& atoms() const { return atoms_; }
   const std::vector<Formula>& facts() const { return facts_; }
@@ -163,7 +170,6 @@ class Lowering {
   Poly lowered_mask(Term term, const Node& node);
   Poly lowered_disjunction(Term term, const Node& node);
   Poly lowered_choice(const Node& node);
-  Monomial agreed_factor(const Poly& poly) const;
   Poly unknown_poly(Term term, Int high);
   Poly exact(Term term, bool is_signed);
   Formula compared(const Node& node);

@@ -99,6 +99,7 @@ class Machine {
   Term variable_of_another_lane(Var var, std::map<Var, Term>& renamed);
   std::optional<Term> of_another_lane(Term term, std::map<Var, Term>& renamed);
   bool has_whole_warps() const;
+  bool says_something(Term term);
 
   Terms& terms_;
   Dims& dims_;

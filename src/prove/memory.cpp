@@ -28,8 +28,11 @@ struct FragmentShape {
   Mod mod;
   unsigned m, n, k;
 };
-constexpr FragmentShape kFragmentShapes[] = {
-    {Mod::m16n16k16, 16, 16, 16}, {Mod::m32n8k16, 32, 8, 16}, {Mod::m8n32k16, 8, 32, 16}};
+constexpr FragmentShape kFragmentShapes[] = {{Mod::m16n16k16, 16, 16, 16},
+                                             {Mod::m32n8k16, 32, 8, 16},
+                                             {Mod::m8n32k16, 8, 32, 16},
+                                             {Mod::m16n16k8, 16, 16, 8},
+                                             {Mod::m8n8k4, 8, 8, 4}};
 
 }  // namespace
 

@@ -290,6 +290,7 @@ class Prover {
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);
+      if (obligation.name == "race" && launch.overlaps) rest_on_order(obligation);
       if (!exchanged) rest_on_exchange(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       add(std::move(obligation));
@@ -310,6 +311,17 @@ class Prover {
                                : "it rests on accesses being in bounds, which is not proved",
                            std::nullopt});
     }
+  }
+
+  // Accesses of one launch are compared with each other, and with those of no other: what runs before and after it is taken to
+  // have ended and not to have begun.
+  static void rest_on_order(Obligation& race) {
+    if (race.status != Status::Proved) return;
+    race.status = Status::Unknown;
+    race.open.push_back(
+        {{},
+         "work of the call may run at the same time, and accesses of several launches are not compared",
+         std::nullopt});
   }
 
   static void rest_on_exchange(Obligation& obligation) {

@@ -79,6 +79,16 @@ std::optional<Formula> Lowering::with_quotients(const Formula& formula, const Di
   return std::nullopt;
 }
 
+void Lowering::take_quotients(const Formula& fact, const std::function<Poly(const Poly&)>& same) {
+  std::vector<Formula> found;
+  for (const auto& [operands, results] : divisions_) {
+    const auto& [value, divisor] = operands;
+    if (auto more = with_quotients(fact, {same(value), divisor, results.first, results.second}))
+      found.push_back(std::move(*more));
+  }
+  for (const Formula& one : found) assume(one);
+}
+
 std::optional<Poly> Lowering::enough_by_quotient(const Poly& poly) const {
   const Poly goal = reduced(poly);
   for (const auto& [operands, results] : divisions_) {

@@ -45,14 +45,15 @@ bool is_uniform(const Terms& terms, const AtomInfo& atom) {
                      [&](Var var) { return terms.var(var).kind == VarKind::Dim; });
 }
 
-// An offset by its strides: products of what all threads agree on, by their keys. The empty one has the rest.
-std::map<Monomial, Poly> by_stride(const Terms& terms, const Lowering& lowering, const Poly& offset) {
+// An offset by its strides: products of what all threads agree on, or of dims alone, by their keys. The empty one has the rest.
+std::map<Monomial, Poly> by_stride(const Terms& terms, const Lowering& lowering, const Poly& offset,
+                                   bool dims_only = false) {
   std::map<Monomial, Poly> result;
   for (const auto& [monomial, by] : offset) {
     Monomial stride, rest;
     for (const Atom atom : monomial) {
       const AtomInfo& info = lowering.atoms()[atom];
-      if (is_uniform(terms, info))
+      if (dims_only ? info.is_dim : is_uniform(terms, info))
         stride.push_back(info.key);
       else
         rest.push_back(atom);
@@ -154,12 +155,12 @@ bool Image::absorb(const Image& other) {
   return true;
 }
 
-bool Image::fits(const std::vector<Monomial>& strides, Int size) {
-  const auto [at, is_new] = fits_.try_emplace({strides, size}, false);
+bool Image::fits(const std::vector<Monomial>& strides, Int size, bool dims_only) {
+  const auto [at, is_new] = fits_.try_emplace({strides, size, dims_only}, false);
   if (!is_new) return at->second;
   const auto member_fits = [&](Lowered& member) {
     Poly low;
-    for (const auto& [stride, rows] : by_stride(setting_.terms, member.lowering, member.offset))
+    for (const auto& [stride, rows] : by_stride(setting_.terms, member.lowering, member.offset, dims_only))
       if (std::find(strides.begin(), strides.end(), stride) == strides.end())
         low = add(low, multiply(rows, product_of(member.lowering, stride)));
     const Poly cell = scale(product_of(member.lowering, strides.back()), size);
@@ -425,7 +426,7 @@ Formula Pair::overlap(const Poly& a, const Poly& b) const {
 Formula Pair::meet_by_digits() {
   std::map<Monomial, Poly> rows[2];
   for (int i : {0, 1})
-    rows[i] = by_stride(terms_, sides_[i].image.lowered_->lowering, sides_[i].image.offset_);
+    rows[i] = by_stride(terms_, sides_[i].image.lowered_->lowering, sides_[i].image.offset_, dims_only_);
   std::set<Monomial> all;
   for (const auto& side : rows)
     for (const auto& [stride, row] : side)
@@ -439,7 +440,8 @@ Formula Pair::meet_by_digits() {
     for (auto& side : rows)
       for (const auto& [rest, by] : side[stride]) size = common_divisor(size, by);
     taken.push_back(stride);
-    if (size == 0 || !sides_[0].image.fits(taken, size) || !sides_[1].image.fits(taken, size)) {
+    if (size == 0 || !sides_[0].image.fits(taken, size, dims_only_) ||
+        !sides_[1].image.fits(taken, size, dims_only_)) {
       taken.pop_back();
       break;
     }
@@ -544,9 +546,28 @@ bool Pair::one_ends_before_the_other() {
   return false;
 }
 
+// A row index may be a multiple of something that all threads agree on, such as how many blocks there are: as a stride of
+// its own that is a digit too many where rows and columns are enough. Any choice of strides is a true one.
+bool Pair::has_other_strides() const {
+  return std::any_of(std::begin(sides_), std::end(sides_), [&](const Side& side) {
+    const auto& atoms = side.image.lowered_->lowering.atoms();
+    return std::any_of(side.image.offset_.begin(), side.image.offset_.end(), [&](const auto& item) {
+      return std::any_of(item.first.begin(), item.first.end(),
+                         [&](Atom atom) { return !atoms[atom].is_dim && is_uniform(terms_, atoms[atom]); });
+    });
+  });
+}
+
 bool Pair::disjoint() {
   try {
+    dims_only_ = false;
     if (refuted(true, kLinearSeconds)) return true;
+    if (has_other_strides()) {
+      dims_only_ = true;
+      const bool apart = refuted(true, kLinearSeconds);
+      dims_only_ = false;
+      if (apart) return true;
+    }
     if (!dropped_) return false;
     return one_ends_before_the_other() || refuted(false, kWholeSeconds);
   } catch (const TooHard&) {

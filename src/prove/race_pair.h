@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <tuple>
 
 #include "prove/obligation.h"
 #include "prove/race_intervals.h"
@@ -31,7 +32,7 @@ class Image {
 
   // Whether what is left of every member's offset without these strides stays within `size` times the last of
   // them.
-  bool fits(const std::vector<Monomial>& strides, Int size);
+  bool fits(const std::vector<Monomial>& strides, Int size, bool dims_only);
 
   // What all threads agree on in its offset, where the rest is never negative: it begins no earlier. By keys.
   std::optional<Poly> begin() const;
@@ -62,7 +63,7 @@ class Image {
   std::vector<Load> loads_;
   std::vector<bool> common_;      // by fact: whether it holds for all members
   std::vector<Interval> bounds_;  // by atom: of all members
-  std::map<std::pair<std::vector<Monomial>, Int>, bool> fits_;
+  std::map<std::tuple<std::vector<Monomial>, Int, bool>, bool> fits_;
   std::map<Poly, bool> ends_before_;
 };
 
@@ -109,6 +110,7 @@ class Pair {
   void take_tickets();
   void begin(double seconds);
   bool one_ends_before_the_other();
+  bool has_other_strides() const;
   bool refuted(bool linear_only, double seconds);
 
   Setting& setting_;
@@ -119,6 +121,7 @@ class Pair {
   std::unique_ptr<Lowering> joint_;
   std::map<uint32_t, Atom> shared_;  // by key
   bool dropped_ = false;             // a fact was left out
+  bool dims_only_ = false;           // strides are products of dims
   Side sides_[2];
 };
 

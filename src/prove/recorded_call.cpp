@@ -44,6 +44,16 @@ std::optional<int64_t> filled_bytes(const Operation& operation) {
   return number(fill ? fill->width : std::get<protocol::RecordedCopyEvent>(operation).width);
 }
 
+bool may_overlap(const RecordedCall& call) {
+  const auto stream = [](const Operation& operation) {
+    return std::visit([](const auto& event) { return event.stream; }, operation);
+  };
+  return std::any_of(call.operations.begin(), call.operations.end(), [&](const Operation& operation) {
+    const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&operation);
+    return (launch && launch->early) || stream(operation) != stream(call.operations.front());
+  });
+}
+
 contract::Shape given_in(const contract::Contract& contract,
                          const std::map<std::string, contract::Scalar, std::less<>>& scalars) {
   contract::Shape given;

@@ -52,6 +52,10 @@ const protocol::RecordedPlace& destination(const Operation& operation);
 // Of one row; none: several rows, which need not be contiguous.
 std::optional<int64_t> filled_bytes(const Operation& operation);
 
+// Whether operations of the call may run at the same time: on several streams, or because one need not wait for what is before
+// it.
+bool may_overlap(const RecordedCall& call);
+
 // What a call with these scalars was given of the optional tensors.
 contract::Shape given_in(const contract::Contract& contract,
                          const std::map<std::string, contract::Scalar, std::less<>>& scalars);

@@ -99,6 +99,8 @@ class Inference {
       return limit == 0 ? std::nullopt : std::optional(limit);
     });
     launch.cooperative = first.cooperative;
+    launch.overlaps = std::any_of(records.begin(), records.end(),
+                                  [](const RecordedCall* record) { return may_overlap(*record); });
     launch.clusters = has_clusters(first);
     const auto words = static_cast<uint32_t>(first.words.size());
     launch.parameter_bytes = 4 * words;
@@ -165,6 +167,7 @@ class Inference {
 std::vector<std::string> Launch::text() const {
   std::vector<std::string> lines;
   for (const Condition& condition : when) lines.push_back("if " + condition.text());
+  if (overlaps) lines.emplace_back("beside other work of the call");
   const auto say = [&](const std::string& name, const ExprPtr& expr, const char* usual) {
     const std::string value = expr ? prove::text(*expr) : "anything";
     if (value != usual) lines.push_back(fmt::format("{} = {}", name, value));

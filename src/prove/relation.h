@@ -57,6 +57,7 @@ struct Launch {
   int64_t static_shared = 0;
   ExprPtr shared_limit;  // dynamic shared memory that the kernel is allowed; null: unknown
   bool clusters = false, cooperative = false;
+  bool overlaps = false;  // operations of the call may run at the same time
   uint32_t parameter_bytes = 0;
   std::map<uint32_t, Pointer> pointers;      // by offset in the parameters
   std::map<uint32_t, ExprPtr> words, pairs;  // 32 and 64 bits, by offset; missing: unknown

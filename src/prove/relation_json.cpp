@@ -47,6 +47,7 @@ Json json_of(const Launch& launch) {
           {"shared_limit", json_of(launch.shared_limit)},
           {"clusters", launch.clusters},
           {"cooperative", launch.cooperative},
+          {"overlaps", launch.overlaps},
           {"parameter_bytes", launch.parameter_bytes},
           {"pointers", pointers},
           {"words", json_of(launch.words)},
@@ -90,6 +91,7 @@ Launch launch_of(const Json& json) {
   launch.shared_limit = expr_of(json.at("shared_limit"));
   launch.clusters = json.at("clusters");
   launch.cooperative = json.at("cooperative");
+  launch.overlaps = json.at("overlaps");
   launch.parameter_bytes = json.at("parameter_bytes");
   for (const auto& [at, pointer] : json.at("pointers").items())
     launch.pointers[static_cast<uint32_t>(std::stoul(at))] = {

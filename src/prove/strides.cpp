@@ -124,4 +124,23 @@ Poly Lowering::without_quotients(Poly poly) const {
   return poly;
 }
 
+// Ends: what comes in the place of a remainder is older than it, apart from its quotient, which is no remainder.
+Poly Lowering::without_remainders(Poly poly) const {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [operands, results] : divisions_) {
+      const auto& [x, divisor] = operands;
+      const auto [q, r] = results;
+      if (divisor.size() != 1) continue;
+      const auto found = poly.find({r});
+      if (found == poly.end()) continue;
+      const Int by = found->second;
+      poly.erase(found);
+      poly = add(poly, scale(add(x, multiply(divisor, atom_poly(q)), -1), by));
+      changed = true;
+    }
+  }
+  return poly;
+}
+
 }  // namespace assay::prove

@@ -111,6 +111,26 @@ extern "C" void memory_of_first_call(const float* x, float* y, int n, cudaStream
   if (!own) cudaMalloc(&own, n * sizeof(float));
   through<<<(n + 127) / 128, 128, 0, stream>>>(x, own, y, n);
 }
+extern "C" void starts_early(const float* x, float* y, int n, cudaStream_t stream) {
+  twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3((n + 127) / 128);
+  config.blockDim = dim3(128);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, twice_kernel, x, y, n);
+}
+extern "C" void on_two_streams(const float* x, float* y, int n, cudaStream_t stream) {
+  cudaStream_t other;
+  cudaStreamCreate(&other);
+  twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+  twice_kernel<<<(n + 127) / 128, 128, 0, other>>>(x, y, n);
+  cudaStreamDestroy(other);
+}
 __global__ void to_lane_three(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   int first = i < n ? i : -1;
@@ -218,6 +238,15 @@ TEST_F(HostCode, memory_that_it_allocates_is_as_large_as_it_asked_for) {
 // What it keeps has the size of the first call, and the largest shape is the first that is recorded.
 TEST_F(HostCode, memory_that_it_keeps_is_as_large_as_the_first_call_asked_for) {
   EXPECT_NE(named(prove(contract("memory_of_first_call"), {}), "bounds").status, Status::Proved);
+}
+
+// Each launch by itself has no races; two that run at the same time write the same elements.
+TEST_F(HostCode, launches_that_may_run_at_the_same_time_are_not_compared) {
+  for (const char* entry : {"starts_early", "on_two_streams"}) {
+    const Proof proof = prove(contract(entry), {.only = {"race"}});
+    EXPECT_NE(named(proof, "race").status, Status::Proved) << entry;
+    EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << entry;
+  }
 }
 
 // Lanes beyond n do not take part, and what lane 3 gives them is undefined if it is one of these.

@@ -112,6 +112,50 @@ TEST(StrideLoops, not_where_the_index_wraps) {
   EXPECT_EQ(ProvedKernel(counted("2147483647")).bounds(), Status::Unknown);
 }
 
+// ---- coverage
+
+// Blocks count down, threads count up: i = (blocks - `back` - ctaid) * 256 + tid.
+Status covered_backwards(int back) {
+  return ProvedKernel(kernel(fmt::format(R"(
+    mov.u32 %r10, %nctaid.x; add.s32 %r11, %r10, -{}; sub.s32 %r11, %r11, %r3; mad.lo.s32 %r12, %r11, %r4, %r5;
+    setp.ge.s32 %p1, %r12, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r12, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+    END:)",
+                                         back)))
+      .coverage()
+      .status;
+}
+
+TEST(StrideCoverage, blocks_may_count_down) {
+  EXPECT_EQ(covered_backwards(1), Status::Proved);
+  EXPECT_EQ(covered_backwards(2), Status::Unknown);  // the last block's elements are nobody's
+}
+
+// Rows by the grid's height, of which there may be fewer than rows.
+Status covered_rows(const std::string& step) {
+  KernelText text = kernel(fmt::format(R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; ld.param.u32 %r20, [p3];
+    mov.u32 %r10, %ctaid.y; mov.u32 %r11, %nctaid.y;
+    setp.ge.s32 %p2, %r10, %r20; @%p2 bra END;
+    LOOP:
+    cvt.s64.s32 %rd5, %r10; cvt.s64.s32 %rd6, %r1; cvt.s64.s32 %rd7, %r2; mad.lo.s64 %rd8, %rd5, %rd6, %rd7;
+    shl.b64 %rd9, %rd8, 2; add.s64 %rd10, %rd2, %rd9; st.global.f32 [%rd10], 0f00000000;
+    {} setp.lt.s32 %p3, %r10, %r20; @%p3 bra LOOP;
+    END:)",
+                                       step));
+  text.dims = "n = { min = 1, max = 4096 }\nrows = { min = 1, max = 1000000 }";
+  text.y = "dtype = \"f32\"\nshape = [\"rows\", \"n\"]";
+  text.left = "y[i, j]";
+  text.parameters = {"x", "y", "= n", "= rows"};
+  text.grid_y = "min(rows, 65535)";
+  return ProvedKernel(text).coverage().status;
+}
+
+TEST(StrideCoverage, rows_by_the_height_of_the_grid) {
+  EXPECT_EQ(covered_rows("add.s32 %r10, %r10, %r11;"), Status::Proved);
+  EXPECT_EQ(covered_rows("add.s32 %r10, %r10, %r11; add.s32 %r10, %r10, 1;"), Status::Unknown);
+}
+
 // ---- divisions by a product
 
 // y[(h / g) * 64 + tid], h below kv * g: `g` of the kernel is the contract's or another number.
