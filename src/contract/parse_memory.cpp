@@ -125,6 +125,8 @@ void Reader::check_places(const TomlValue& root) {
     if (tensor.pointer_offsets.empty()) continue;
     const Place place = table.find("pointers")->place;
     const TensorSpec* offsets = contract_.tensor(tensor.pointer_offsets);
+    if (tensor.pointer_offsets == "true")
+      return fail(place, "write pointers = true without quotes; a text is the name of a tensor of offsets");
     if (!offsets) {
       Names names;
       for (const TensorSpec& other : contract_.tensors) names.push_back(other.name);
