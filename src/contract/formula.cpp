@@ -54,6 +54,8 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"dropout", "if random(1 - p) then x[i] / (1 - p) else 0"},
     {"rand", "random(p), which is true with probability p"},
     {"bernoulli", "random(p), which is true with probability p"},
+    {"stochastic_round", "sr_bf16(e, seed), or another type than bf16"},
+    {"stochastic_rounding", "sr_bf16(e, seed), or another type than bf16"},
     {"multinomial", "sample[k](weight), an index drawn by weight"},
     {"ln", "log(e)"},
     {"real", "re(z)"},
@@ -409,6 +411,8 @@ class FormulaParser {
     take();
     list(*expr, depth);
     if (!expect("]", " after the subscripts")) return nullptr;
+    if (peek().is("["))
+      return fail(fmt::format("subscripts stand in one pair of brackets: {}[i, j]", token.text));
     if (!peek().is("(")) return expr;
     for (const auto& [word, instead] : kInstead)
       if (word == token.text)
@@ -498,10 +502,18 @@ class FormulaParser {
       take();
       filter = expression(depth + 1);
     }
+    for (const std::string_view sign : {"<", "<=", ">", ">=", "==", "!="})
+      if (!failed_ && peek().is(sign))
+        return fail(fmt::format(
+            "a condition stands behind `|`, as in {0}[j | j <= i](...); a range is {0}[j in 0..n](...)",
+            token.text));
     if (!expect("]", fmt::format(" after the indices of `{}`", token.text))) return nullptr;
     if (!expect("(", fmt::format(" after `{}[...]`", token.text))) return nullptr;
     expr->children.push_back(expression(depth + 1));
     if (filter) expr->children.push_back(std::move(filter));
+    if (!failed_ && peek().is(",") && token.text.starts_with("topk"))
+      return fail(
+          fmt::format("`{}` takes one argument; how many are chosen is the extent on the left", token.text));
     if (!expect(")", fmt::format(" after the body of `{}`", token.text))) return nullptr;
     for (const auto& [word, reduction] : kScans)
       if (word == token.text) return scan(std::move(expr), token, std::string(reduction));

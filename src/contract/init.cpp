@@ -159,6 +159,28 @@ constexpr CType kComplex[] = {
     {"cuDoubleComplex", DType::f64}, {"complex<double>", DType::f64},
 };
 
+// So many elements in one word: a row of them each.
+struct VectorType {
+  std::string_view name;
+  DType dtype;
+  int width;
+};
+constexpr VectorType kVectors[] = {
+    {"float2", DType::f32, 2},
+    {"float4", DType::f32, 4},
+    {"double2", DType::f64, 2},
+    {"int2", DType::i32, 2},
+    {"int4", DType::i32, 4},
+    {"uint2", DType::u32, 2},
+    {"uint4", DType::u32, 4},
+    {"__half2", DType::f16, 2},
+    {"half2", DType::f16, 2},
+    {"char4", DType::i8, 4},
+    {"__nv_bfloat162", DType::bf16, 2},
+    {"nv_bfloat162", DType::bf16, 2},
+    {"uchar4", DType::u8, 4},
+};
+
 // What is pointed to, without qualifiers.
 std::string element_type_of(std::string type) {
   for (const std::string word : {"const ", "volatile ", "cuda::", "std::", "thrust::"})
@@ -197,6 +219,8 @@ struct Guess {
   bool output = false;
   bool is_complex = false;
   bool pointers = false;  // an array of them
+  std::string vector;     // the name of the type, if it holds several elements
+  int width = 1;          // how many
 
   std::string_view type() const {
     if (is_complex) return dtype == DType::f64 ? "c128" : "c64";
@@ -220,7 +244,16 @@ Guess guess(const SignatureArg& arg, std::size_t position) {
     result.name = "workspace";
     return result;
   }
-  const std::optional<DType> dtype = dtype_of(arg.type, result.is_complex);
+  std::optional<DType> dtype = dtype_of(arg.type, result.is_complex);
+  for (const VectorType& known : kVectors) {
+    if (element_type_of(arg.type) != known.name) continue;
+    dtype = known.dtype;
+    // By value, two floats are passed as a complex number is.
+    if (!pointer && is_float(known.dtype) && known.width == 2 && known.dtype == DType::f32)
+      result.is_complex = true;
+    result.vector = known.name;
+    result.width = known.width;
+  }
   result.pointers = std::ranges::count(arg.type, '*') > 1;
   result.known = dtype.has_value();
   result.dtype = dtype.value_or(DType::f32);
@@ -245,13 +278,20 @@ std::string dim_line(const Guess& dim) {
 // As the code indexes it; where that was not understood, the first dims.
 std::string shape_line(const Guess& tensor, const std::string& first_dims, const Uses& uses) {
   const auto found = uses.shapes.find(tensor.argument);
-  if (found == uses.shapes.end()) return fmt::format("shape = [{}]   # row-major; check\n", first_dims);
+  const std::string width = tensor.width > 1 ? fmt::format(", {}", tensor.width) : "";
+  const std::string what = tensor.width == 1 ? ""
+                           : tensor.width == 2 && is_float(tensor.dtype)
+                               ? fmt::format(", {}: pairs (complex numbers are {})", tensor.vector,
+                                             tensor.dtype == DType::f64 ? "c128" : "c64")
+                               : fmt::format(", {} at a time by {}", tensor.width, tensor.vector);
+  if (found == uses.shapes.end())
+    return fmt::format("shape = [{}{}]   # row-major{}; check\n", first_dims, width, what);
   std::string shape;
   for (const std::string& extent : found->second)
     shape += fmt::format(
         "{}{}", shape.empty() ? "" : ", ",
         std::isdigit(static_cast<unsigned char>(extent[0])) ? extent : fmt::format("\"{}\"", extent));
-  return fmt::format("shape = [{}]   # as the code indexes it; check\n", shape);
+  return fmt::format("shape = [{}{}]   # as the code indexes it{}; check\n", shape, width, what);
 }
 
 std::string tensor_table(const Guess& tensor, const std::string& first_dims, const Uses& uses) {
@@ -285,11 +325,12 @@ std::string contract_for(const Signature& entry, std::string_view cuda_source, c
     if (dim_count++ < 2) shape += fmt::format("{}\"{}\"", shape.empty() ? "" : ", ", arg.name);
   }
   const Uses uses = uses_of(without_comments(cuda_source), entry, names);
-  bool workspace = false;
+  bool workspace = false, wide = false;
   for (const Guess& arg : guesses) {
     workspace |= arg.kind == ArgKind::Workspace;
     if (arg.kind == ArgKind::Tensor) tensors += tensor_table(arg, shape, uses);
     if (arg.kind == ArgKind::Tensor && arg.output) output = arg.name;
+    wide |= arg.kind == ArgKind::Tensor && arg.output && arg.dtype == DType::f64;
     if (arg.kind == ArgKind::Scalar)
       scalars += fmt::format(
           "\n[scalars.{}]\ndtype = \"{}\"{}\nvalue = {}   # or values = [...], or range = [low, high]\n",
@@ -309,8 +350,8 @@ std::string contract_for(const Signature& entry, std::string_view cuda_source, c
   text += tensors + scalars;
   text += fmt::format(
       "\n[reference]\n# What {} is, element by element, for example\n#   {}[i, j] = x[i, j] * w[j]\n"
-      "formula = \"\"\"\n\"\"\"\naccumulate = \"f32\"\n",
-      output.empty() ? "the output" : output, output.empty() ? "y" : output);
+      "formula = \"\"\"\n\"\"\"\naccumulate = \"{}\"\n",
+      output.empty() ? "the output" : output, output.empty() ? "y" : output, wide ? "f64" : "f32");
   return text;
 }
 

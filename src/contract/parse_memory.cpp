@@ -125,6 +125,8 @@ void Reader::check_places(const TomlValue& root) {
     if (tensor.pointer_offsets.empty()) continue;
     const Place place = table.find("pointers")->place;
     const TensorSpec* offsets = contract_.tensor(tensor.pointer_offsets);
+    if (tensor.pointer_offsets == "true")
+      return fail(place, "write pointers = true without quotes; a text is the name of a tensor of offsets");
     if (!offsets) {
       Names names;
       for (const TensorSpec& other : contract_.tensors) names.push_back(other.name);
@@ -172,25 +174,48 @@ void Reader::check_buffers(const TomlValue& root) {
   }
 }
 
-// What only a function that gets addresses can be given, and only a formula can describe.
+namespace {
+
+// What only a function that gets addresses can be given, and only a formula can describe. `instead`: how a contract for a
+// Python function says the same.
+struct Special {
+  std::string what, instead;
+};
+
+Special special(const TensorSpec& tensor) {
+  if (tensor.optional) return {"optional", "write a contract for each case"};
+  if (!tensor.strides.empty())
+    return {"strided", "give it the whole allocation, and let the function take its view"};
+  if (tensor.is_complex)
+    return {std::string(type_name(tensor)),
+            fmt::format("give it {} with a last dimension of 2, and call torch.view_as_complex there",
+                        info(tensor.dtype).name)};
+  if (!tensor.buffer.empty()) return {"a part of a buffer", "give it the buffer as bytes, u8"};
+  if (tensor.pointers) return {"behind an array of pointers", "give it one tensor, and the offsets"};
+  if (tensor.dtype == DType::tf32) return {"tf32", "give it f32, and write tf32(...) in the formula"};
+  if (info(tensor.dtype).bits < 8) return {std::string(info(tensor.dtype).name), "give it bytes, u8"};
+  return {};
+}
+
+// Types that fill a byte, and that torch has no type for.
+bool is_unknown_to_torch(DType dtype) {
+  return dtype == DType::e3m2 || dtype == DType::e2m3 || dtype == DType::e8m0;
+}
+
+}  // namespace
+
 void Reader::check_memory() {
   for (const TensorSpec& tensor : contract_.tensors) {
-    const bool packed = info(tensor.dtype).bits < 8;
-    const std::string what = tensor.optional               ? "optional"
-                             : !tensor.strides.empty()     ? "strided"
-                             : packed                      ? std::string(info(tensor.dtype).name)
-                             : tensor.is_complex           ? std::string(type_name(tensor))
-                             : !tensor.buffer.empty()      ? "a part of a buffer"
-                             : tensor.pointers             ? "behind an array of pointers"
-                             : tensor.dtype == DType::tf32 ? "tf32"
-                                                           : "";
-    if (what.empty()) continue;
+    Special found = special(tensor);
+    if (contract_.kernel.python && is_unknown_to_torch(tensor.dtype))
+      found = {std::string(info(tensor.dtype).name), "give it bytes, u8"};
+    if (found.what.empty()) continue;
     if (contract_.kernel.python)
+      return fail(tensor.place, fmt::format("`{}` is {}, which a Python function cannot be given; {}",
+                                            tensor.name, found.what, found.instead));
+    if (contract_.reference.kind != ReferenceKind::Formula && found.what != "strided")
       return fail(tensor.place,
-                  fmt::format("`{}` is {}, which a Python function cannot be given", tensor.name, what));
-    if (contract_.reference.kind != ReferenceKind::Formula && !(what == "strided"))
-      return fail(tensor.place,
-                  fmt::format("`{}` is {}: write the reference as a formula", tensor.name, what));
+                  fmt::format("`{}` is {}: write the reference as a formula", tensor.name, found.what));
   }
 }
 

@@ -442,6 +442,9 @@ void Arithmetic::widen_order(Lanes& r, const double* size, int n) const {
     const double own = precision->u * size[l];
     r.b[l] += own;
     r.s[l] += kRms * kRms * own * own;
+    if (size[l] + r.b[l] <= precision->max) continue;
+    need_flags(r, n);
+    r.f[l] |= kMayOverflow;  // on the way
   }
 }
 

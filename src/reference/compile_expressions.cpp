@@ -185,6 +185,12 @@ int Compiler::element(Scope& scope, const Expr& expr, Context context) {
     return unknown(expr.name, expr.place, true);
   }
   const int source = found->second;
+  const contract::TensorSpec* given = contract_.tensor(expr.name);
+  if (given && given->optional && !context.guarded)
+    return fail(
+        expr.place,
+        fmt::format("`{0}` is optional; say what happens without it: if present({0}) then ... else ...",
+                    expr.name));
   Node node;
   node.op = Op::Load;
   node.place = expr.place;

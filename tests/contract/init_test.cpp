@@ -145,5 +145,26 @@ TEST(Init, SaysWhatIsMissing) {
   EXPECT_NE(wrong.error().message.find("did you mean `rmsnorm`"), std::string::npos);
 }
 
+// Complex numbers by their names; float2 may be two of anything, and is a row of two.
+TEST(Init, KnowsComplexNumbersAndVectors) {
+  const std::string source =
+      "extern \"C\" void go(const cuComplex* a, const float2* z, const float4* q, double2* w,\n"
+      "                   thrust::complex<double>* c, float2 g, cuFloatComplex h, int n) {}\n";
+  const auto text = initial_contract(source, "k.cu");
+  ASSERT_TRUE(text) << text.error().text();
+  const auto has = [&](const char* part) {
+    EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
+  };
+  has("[tensors.a]\ndtype = \"c64\"\nshape = [\"n\"]");
+  has("[tensors.z]\ndtype = \"f32\"\nshape = [\"n\", 2]   # row-major, float2: pairs (complex numbers are "
+      "c64); check");
+  has("[tensors.q]\ndtype = \"f32\"\nshape = [\"n\", 4]   # row-major, 4 at a time by float4; check");
+  has("[tensors.w]\ndtype = \"f64\"\nshape = [\"n\", 2]");
+  has("[tensors.c]\ndtype = \"c128\"\nshape = [\"n\"]");
+  has("[scalars.g]\ndtype = \"c64\"\nvalue = [1.0, 0.0]");
+  has("[scalars.h]\ndtype = \"c64\"");
+  has("accumulate = \"f64\"");
+}
+
 }  // namespace
 }  // namespace assay::contract

@@ -338,7 +338,13 @@ TEST(Language, AnOptionalTensorIsReadOnlyWhereItIsPresent) {
       contract_text(kOptional + std::string("\"y[n] = x[n] + (if present(bias) then bias[n] else 0)\"\n")));
   EXPECT_EQ(expected(contract, with_bias(1), "y").value, (std::vector<double>{11, 22}));
   EXPECT_EQ(expected(contract, with_bias(0), "y").value, (std::vector<double>{1, 2}));
-  const Contract careless = parsed(contract_text(kOptional + std::string("\"y[n] = x[n] + bias[n]\"\n")));
+  const Result<Reference> unasked =
+      Reference::make(parsed(contract_text(kOptional + std::string("\"y[n] = x[n] + bias[n]\"\n"))));
+  ASSERT_FALSE(unasked);
+  EXPECT_NE(unasked.error().message.find("if present(bias) then"), std::string::npos)
+      << unasked.error().text();
+  const Contract careless =
+      parsed(contract_text(kOptional + std::string("\"y[n] = x[n] + (if n > 0 then bias[n] else 0)\"\n")));
   const Result<Expectation> read = reference_of(careless).expect_all(with_bias(0), "y");
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find("where it is absent"), std::string::npos) << read.error().text();
