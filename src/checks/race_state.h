@@ -72,7 +72,8 @@ struct RaceContext {
   const vgpu::Memory& memory;
   const RaceScope scope;
   RaceSites sites;
-  std::mutex mutex;  // of what follows, and of every SharedClock
+  std::atomic<bool> waited_in_vain{false};  // for a store that was under way (race_judge.cpp)
+  std::mutex mutex;                         // of what follows, and of every SharedClock
   OperationOrder order;
   // Conflicts of the host with grids that still run, by key: whether they count shows at the end
   // (race_report.h).
