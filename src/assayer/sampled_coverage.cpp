@@ -278,6 +278,8 @@ ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& 
   const auto is_wide = [&](const ElementRange& gap) { return gap.count > elements / kGapShare; };
   ElementRange gap = longest_gap(written, elements);
   double places = random_places(report, output, elements);
+  // Where blocks are so slow that all samples together would not be enough, none is made.
+  if (places * (1 + kMostGapSamples * kGapSeconds / kSampleSeconds) < kEnoughPlaces) return {};
   if (is_wide(gap)) runner_.set_sample_seconds(kGapSeconds);
   for (int i = 0; is_wide(gap) && places < kEnoughPlaces; ++i) {
     if (i == kMostGapSamples) return {};

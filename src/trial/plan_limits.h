@@ -1,5 +1,5 @@
 // Every number of the plan: how large its trials are, how many there are of each kind, and how they take
-// turns. Its unit and reason stand beside each, and the test of tests/trial/trial_test.cpp that pins it where
+// turns. Its unit and reason stand beside each, and the test of tests/trial that pins it where
 // there is one. Where no reason is given, the number was chosen; the corpus shows whether checks still find
 // what they should within their budgets.
 //

@@ -16,7 +16,7 @@ namespace {
 
 // Sizes around which tails begin: a warp, and usual sizes of tiles and blocks. Pinned by
 // Shapes.InterestingValuesHoldTheEdges and
-// Requirements.NameEveryConditionEveryFamilyAndBothSidesOfAWarp (tests/trial/trial_test.cpp).
+// Requirements.NameEveryConditionEveryFamilyAndBothSidesOfAWarp (tests/trial).
 constexpr int64_t kTileWidths[] = {32, 128, 256, 1024};
 
 // Sizes that are tried with both of their neighbours, in order of interest: powers of two, three times powers

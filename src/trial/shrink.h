@@ -17,7 +17,7 @@ struct Shrunk {
   Trial trial;
   int attempts = 0;
 };
-// Attempts, unless told otherwise. Chosen; Shrink.FindsTheSmallestShape (tests/trial/trial_test.cpp) wants a
+// Attempts, unless told otherwise. Chosen; Shrink.FindsTheSmallestShape (tests/trial) wants a
 // case of two dims done in 60.
 inline constexpr int kMostAttempts = 200;
 Shrunk shrink(const contract::Contract& contract, Trial trial, const StillFails& still_fails,

@@ -19,7 +19,7 @@ constexpr std::size_t kMostCompared = 16, kMostRequired = 6, kMostMentioned = 12
 constexpr std::size_t kMostRequiredValues = 24;
 constexpr std::size_t kMostSides = 6;  // values of a dim in pairs; chosen
 // Constants that may be the product of two dims. Below, edges try products of all kinds; the upper end was
-// chosen. Thresholds.ProductsOfDimsPassThem (tests/trial/trial_test.cpp) has one of 2^18.
+// chosen. Thresholds.ProductsOfDimsPassThem (tests/trial) has one of 2^18.
 constexpr int64_t kLeastProduct = 1 << 12, kMostProduct = 1 << 25;
 constexpr int64_t kLesserFactor = 7;  // the smaller factor of a product; chosen
 constexpr int64_t kLarge = 1000;      // a dim that is not small, for remainders of large sizes; chosen

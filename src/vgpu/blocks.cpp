@@ -448,7 +448,7 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
     report_if_still_running(cluster);
-    if (is_late(grid, 2)) {
+    if (is_late(grid, kEndOfASample)) {
       grid.cut = true;
       grid.stopped = true;
       return Turn::Stopped;

@@ -64,6 +64,9 @@ inline double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+// A sampled launch starts blocks in its seconds, and ends after so many times as many.
+constexpr double kEndOfASample = 2;
+
 // Times as long as it may take that a sampled launch may wait for a processor. Chosen.
 constexpr double kMostWaiting = 10;
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/random.h"
+#include "vgpu/grid.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
 
@@ -385,9 +386,14 @@ void run_leaving_out(Warp& w, int64_t slice) {
   const Inst* pc = w.pc;
   const std::vector<uint8_t>& loop_at = w.grid->loops.loop_at;
   while (pc) {
-    if (w.frame->depth == 0 && loop_at[pc->index] != 0 && !leave_out(w, loop_at[pc->index] - 1u)) {
-      w.pc = pc;
-      break;
+    if (w.frame->depth == 0 && loop_at[pc->index] != 0) {
+      // Lanes that are far apart touch a page each: a turn may take seconds.
+      const bool late = is_late(*w.grid, kEndOfASample);
+      if (late) w.grid->cut = w.grid->stopped = true;
+      if (late || !leave_out(w, loop_at[pc->index] - 1u)) {
+        w.pc = pc;
+        break;
+      }
     }
     pc = pc->run(w, *pc);
   }
