@@ -276,7 +276,10 @@ void Machine::load_store(const Step& step) {
                                                                             : Effect::Write;
   const Term at = address(step, place);
   const uint32_t bytes = components(i) * w / 8;
+  const size_t noted = summary_.accesses.size();
   note(step, effect, space_of(i), at, bytes, bytes);
+  if (i.opcode == Opcode::st && i.operands[1].kind != Operand::Kind::Vector && summary_.accesses.size() > noted)
+    summary_.accesses.back().stored = value(step, i.operands[1], w);
   if (!loads) return;
   const Operand& to = i.operands[0];
   if (i.opcode == Opcode::atom && draw_ticket(step, at)) return;

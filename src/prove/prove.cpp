@@ -13,6 +13,7 @@
 #include "base/diagnostic.h"
 #include "base/symbol.h"
 #include "finding/message.h"
+#include "prove/counters.h"
 #include "prove/coverage.h"
 #include "prove/launch_log.h"
 #include "prove/values.h"
@@ -90,7 +91,10 @@ class Prover {
       proof_.shapes.push_back(std::move(text));
     }
     start_ = now();
-    if (prepare()) prove_all();
+    if (const std::string memory = unknown_memory(contract_); !memory.empty())
+      run_only(memory);
+    else if (prepare())
+      prove_all();
     decide();
     proof_.finished = true;
     proof_.seconds = now() - start_;
@@ -156,6 +160,25 @@ class Prover {
     return true;
   }
 
+  // Nothing is proved of a call with such tensors. It is run all the same: an error that a run shows is one.
+  void run_only(const std::string& why) {
+    progress("compiling");
+    std::vector<Obligation> open;
+    for (const auto& [name, prove, own] : kObligations) open.push_back(left_open(entry(), name, why));
+    for (const char* name : {"coverage", "values"}) open.push_back(left_open(entry(), name, why));
+    std::erase_if(open, [&](const Obligation& obligation) { return !is_asked(obligation.name); });
+    std::vector<contract::Shape> shapes;
+    for (const int64_t size : kUsualSizes) shapes.push_back(trial::uniform_shape(contract_, size));
+    auto witness = replayed(shapes.front(), [&](const assayer::CheckOptions& check) {
+      return shown_at_usual_shapes(contract_, shapes, check);
+    });
+    const std::string_view failed = witness ? obligation_of(witness->findings.front().kind) : "";
+    for (Obligation& obligation : open) {
+      if (obligation.name == failed) refute(obligation, std::move(*witness));
+      add(std::move(obligation));
+    }
+  }
+
   std::optional<Found> find(const std::string& symbol) const {
     for (const ptx::Module& module : modules_)
       if (const ptx::Function* kernel = module.find(symbol); kernel && kernel->is_entry)
@@ -187,13 +210,16 @@ class Prover {
   }
 
   void leave_unknown(const std::string& kernel, const std::string& reason) {
-    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"}) {
-      Obligation open;
-      open.kernel = kernel;
-      open.name = name;
-      open.open.push_back({{}, reason, std::nullopt});
-      add(std::move(open));
-    }
+    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"})
+      add(left_open(kernel, name, reason));
+  }
+
+  static Obligation left_open(const std::string& kernel, const char* name, const std::string& reason) {
+    Obligation open;
+    open.kernel = kernel;
+    open.name = name;
+    open.open.push_back({{}, reason, std::nullopt});
+    return open;
   }
 
   // Arrays whose contents may change during the call: what the contract says of an input's values holds of
@@ -266,7 +292,7 @@ class Prover {
                  double until) {
     Terms terms;
     Dims dims(terms, contract_, limits_of(launch.when));
-    const auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
+    auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
@@ -275,7 +301,9 @@ class Prover {
     for (const KernelObligation& obligation : kObligations)
       if (is_asked(obligation.name)) kept += obligation.kept;
     const double whole = until - work_seconds(), replays = replay_work_;
-    // Values that lanes exchange are what they are taken for if all lanes get there.
+    setting.until = until;
+    summary->exchanges |= describe_counters(setting);
+    // Values that threads exchange are what they are taken for if all of them get there.
     bool exchanged = true;
     if (summary->exchanges) {
       setting.until = until - whole * (kept - kBarrierShare);
@@ -328,7 +356,7 @@ class Prover {
     if (obligation.status != Status::Proved || obligation.name == "launch") return;
     obligation.status = Status::Unknown;
     obligation.open.push_back(
-        {{}, "it rests on values that lanes exchange, and not all of them may get there", std::nullopt});
+        {{}, "it rests on values that threads exchange, and not all of them may get there", std::nullopt});
   }
 
   // That the outputs are written is a matter of all launches of a call together.
@@ -418,13 +446,17 @@ class Prover {
               place.candidate->words, run ? "not seen on the virtual GPU" : "not run, for want of time"));
       return;
     }
+    refute(obligation, std::move(*witness));
+  }
+
+  void refute(Obligation& obligation, Witness witness) {
     obligation.status = Status::Refuted;
-    obligation.where = witness->findings.front().where;
-    obligation.reason = message(witness->findings.front());
-    if (const evidence::CodePlace* code = code_of(witness->findings.front()))
+    obligation.where = witness.findings.front().where;
+    obligation.reason = message(witness.findings.front());
+    if (const evidence::CodePlace* code = code_of(witness.findings.front()))
       obligation.refuted_at = code->instruction;
-    proof_.files = std::move(witness->files);
-    for (Finding& finding : witness->findings) add_finding(std::move(finding));
+    proof_.files = std::move(witness.files);
+    for (Finding& finding : witness.findings) add_finding(std::move(finding));
   }
 
   bool may_replay() const { return replayed_ < options_.replay_seconds; }
@@ -449,7 +481,7 @@ class Prover {
 
   // Replays are runs of the host code at new shapes: where one of them deviates, nothing that was proved stands.
   void hold_relation() {
-    if (!proof_.deviations.empty()) return;
+    if (!proof_.deviations.empty() || relation_.cases.empty()) return;
     for (const Deviation& deviation : log_.against(relation_)) {
       if (!deviation.gpu.empty()) continue;
       proof_.deviations.push_back(deviation.text);
