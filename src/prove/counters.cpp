@@ -12,7 +12,7 @@ namespace {
 
 using ptx::Space;
 
-constexpr Int kMostCounted = 1 << 20;   // of a start and of a step: with 1024 threads all stays below 2^31
+constexpr Int kMostCounted = 1 << 20;  // of a start and of a step: with 1024 threads all stays below 2^31
 constexpr double kValueSeconds = 1.0;  // for showing that what is stored is not negative
 
 struct Counter {
@@ -31,8 +31,7 @@ struct List {
 
 class Counters {
  public:
-  explicit Counters(Setting& setting)
-      : setting_(setting), terms_(setting.terms), summary_(setting.summary) {}
+  explicit Counters(Setting& setting) : setting_(setting), terms_(setting.terms), summary_(setting.summary) {}
 
   bool run() {
     if (summary_.tickets.empty() || !summary_.gaps.empty() || !gather()) return false;
@@ -168,10 +167,11 @@ class Counters {
 
   uint32_t block_of(uint32_t instruction) const {
     const auto& blocks = summary_.graph.blocks;
-    return static_cast<uint32_t>(
-        std::find_if(blocks.begin(), blocks.end(),
-                     [&](const Block& block) { return instruction >= block.first && instruction < block.end; }) -
-        blocks.begin());
+    return static_cast<uint32_t>(std::find_if(blocks.begin(), blocks.end(),
+                                              [&](const Block& block) {
+                                                return instruction >= block.first && instruction < block.end;
+                                              }) -
+                                 blocks.begin());
   }
 
   // start + step * threads, less one step for a number that was drawn: it is what was there before.
@@ -365,7 +365,8 @@ class Counters {
       for (const Var count : counts) {
         if (!speaks_of(read->path, count)) continue;
         const unsigned width = terms_.width(distance);
-        const Term end = terms_.mul(terms_.zext(terms_.of(count), width), terms_.constant(store.bytes, width));
+        const Term end =
+            terms_.mul(terms_.zext(terms_.of(count), width), terms_.constant(store.bytes, width));
         const Term beyond = terms_.negation(terms_.compare(Op::Ult, distance, end));
         for (const Var value : loaded_by(*read)) describe_value(value, beyond, bounds, not_negative);
       }

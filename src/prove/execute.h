@@ -8,6 +8,7 @@
 // changes are described at the head of iteration k:
 //   - one that the body leaves as it was keeps its value;
 //   - one to which the body adds the same amount each time is start + k * step;
+//   - one that the body computes from such ones (a counter of 16 or 32 bits, extended) is a function of k;
 //   - one that is shifted right from a constant is one of the values that this can give;
 //   - one that goes back and forth between two values (`turn ^= 1`) is the first or the second, by whether k is even;
 //   - one that the body only chooses (the place of the best so far) is one of the values that it began with, or one

@@ -32,6 +32,8 @@ constexpr double kWitnessSeconds = 12;
 // Where the solver leaves a place open, with a counterexample that no run shows or with none: all dims at one, just above
 // a warp and just above the usual blocks. There most tails begin, and each takes a fraction of a second. Chosen.
 constexpr int64_t kUsualSizes[] = {1, 33, 257};
+constexpr double kMostUsual =
+    0x1p18;  // elements: what is larger is run by a sample of the blocks (witness.cpp)
 constexpr const char* kPending = "not decided when this was written";
 
 double now() {
@@ -167,8 +169,7 @@ class Prover {
     for (const auto& [name, prove, own] : kObligations) open.push_back(left_open(entry(), name, why));
     for (const char* name : {"coverage", "values"}) open.push_back(left_open(entry(), name, why));
     std::erase_if(open, [&](const Obligation& obligation) { return !is_asked(obligation.name); });
-    std::vector<contract::Shape> shapes;
-    for (const int64_t size : kUsualSizes) shapes.push_back(trial::uniform_shape(contract_, size));
+    const std::vector<contract::Shape> shapes = usual_shapes();
     auto witness = replayed(shapes.front(), [&](const assayer::CheckOptions& check) {
       return shown_at_usual_shapes(contract_, shapes, check);
     });
@@ -407,6 +408,21 @@ class Prover {
     add(std::move(outcome.obligation));
   }
 
+  // Where most defects show: all dims of a few sizes, and each dim at its largest with the others small, where that is still
+  // small enough to be run whole.
+  std::vector<contract::Shape> usual_shapes() const {
+    std::vector<contract::Shape> shapes;
+    for (const int64_t size : kUsualSizes) shapes.push_back(trial::uniform_shape(contract_, size));
+    for (const contract::Dim& dim : contract_.dims) {
+      contract::Shape shape = trial::uniform_shape(contract_, 1);
+      shape[dim.name] = dim.highest();
+      const auto size = trial::size_of(contract_, shape);
+      if (size && size->elements <= kMostUsual && contract_.check_shape(shape))
+        shapes.push_back(std::move(shape));
+    }
+    return shapes;
+  }
+
   // A candidate counts once a run has shown it; one that no run shows is a gap. A place of which the solver said nothing
   // may still fail where most do.
   void look_for_witness(Obligation& obligation) {
@@ -420,7 +436,7 @@ class Prover {
       undecided |= !place.instruction.empty();
     }
     if (shapes.empty() && !undecided) return;
-    for (const int64_t size : kUsualSizes) include(trial::uniform_shape(contract_, size));
+    for (contract::Shape& shape : usual_shapes()) include(std::move(shape));
     decide_by_witness(obligation, shapes.front(), [&](const assayer::CheckOptions& check) {
       auto witness = shown(contract_, shapes, obligation.name, check);
       const auto beside =

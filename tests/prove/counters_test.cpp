@@ -22,7 +22,8 @@ struct Parts {
 };
 
 KernelText text_of(const Parts& parts) {
-  KernelText text = kernel(fmt::format(R"(
+  KernelText text =
+      kernel(fmt::format(R"(
     mov.u32 %r20, c; mov.u32 %r21, s;
     {} {}
     {} {} {}
@@ -34,9 +35,8 @@ KernelText text_of(const Parts& parts) {
     mul.wide.s32 %rd3, %r15, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
     add.s32 %r10, %r10, 1; bra LOOP;
     DONE: {})",
-                                       parts.set, parts.set_barrier, parts.guard, parts.draw, parts.between,
-                                       parts.what, parts.barrier, parts.count, parts.first, parts.next,
-                                       parts.last));
+                         parts.set, parts.set_barrier, parts.guard, parts.draw, parts.between, parts.what,
+                         parts.barrier, parts.count, parts.first, parts.next, parts.last));
   text.shared = ".shared .align 4 .b8 s[1024]; .shared .align 4 .b8 c[4];";
   text.block = parts.block;
   return text;
@@ -111,7 +111,8 @@ TEST(Counters, in_a_loop_it_must_be_set_each_time) {
   const auto rounds = [](const char* head, const char* again) {
     Parts parts;
     parts.set = fmt::format("mov.u32 %r40, 0; {}", head) + parts.set;
-    parts.last = fmt::format("bar.sync 0; add.s32 %r40, %r40, 1; setp.lt.s32 %p6, %r40, 3; @%p6 bra {};", again);
+    parts.last =
+        fmt::format("bar.sync 0; add.s32 %r40, %r40, 1; setp.lt.s32 %p6, %r40, 3; @%p6 bra {};", again);
     return bounds(parts);
   };
   EXPECT_EQ(rounds("ROUND: ", "ROUND"), Status::Proved);
