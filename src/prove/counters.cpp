@@ -12,6 +12,7 @@ namespace {
 
 using ptx::Space;
 
+constexpr unsigned kSharedBits = 32;   // that tell shared addresses apart
 constexpr Int kMostCounted = 1 << 20;  // of a start and of a step: with 1024 threads all stays below 2^31
 constexpr double kValueSeconds = 1.0;  // for showing that what is stored is not negative
 
@@ -26,7 +27,7 @@ struct Counter {
 struct List {
   const Access* store = nullptr;
   std::string place;
-  Term base = kNoTerm;  // as the store's address has it
+  Term base = kNoTerm;  // where it begins, as an address of 32 bits
 };
 
 class Counters {
@@ -105,8 +106,11 @@ class Counters {
 
   bool is_at(const Access& access, const Ticket& ticket) {
     return access.bytes * 8 == terms_.var(ticket.drawn).width &&
-           terms_.canonical(access.address) == terms_.canonical(ticket.address);
+           in_shared(access.address) == in_shared(ticket.address);
   }
+
+  // Compilers write one address with 64 bits (a symbol) and with 32 (a register); shared addresses lie below 2^24.
+  Term in_shared(Term address) { return terms_.canonical(terms_.trunc(address, kSharedBits)); }
 
   // Between two barriers a thread is in one iteration of every loop around the draw.
   bool draws_once(const Ticket& ticket, uint32_t draw) const {
@@ -270,15 +274,15 @@ class Counters {
         continue;
       List list{&store, place};
       bool numbered = false;
-      for (const auto& [leaves, by] : Ring(terms_.ring(store.address))) {
+      const Ring ring = terms_.ring(in_shared(store.address));
+      for (const auto& [leaves, by] : ring) {
         const bool single = leaves.size() == 1;
         if (single && by == 1 && is_base(leaves.front()))
           list.base = leaves.front();
         else
           numbered = single && by == store.bytes && is_drawn(leaves.front(), ticket.drawn);
       }
-      if (list.base != kNoTerm && numbered && terms_.ring(store.address).size() == 2)
-        lists.push_back(std::move(list));
+      if (list.base != kNoTerm && numbered && ring.size() == 2) lists.push_back(std::move(list));
     }
     return lists;
   }
@@ -288,11 +292,7 @@ class Counters {
     return vars.size() == 1 && terms_.var(vars.front()).kind == VarKind::Base;
   }
 
-  // The number itself, which is small enough for every extension to be the same.
-  bool is_drawn(Term leaf, Var drawn) {
-    const Term number = terms_.of(drawn);
-    return leaf == number || leaf == terms_.zext(number, 64) || leaf == terms_.sext(number, 64);
-  }
+  bool is_drawn(Term leaf, Var drawn) { return leaf == terms_.trunc(terms_.of(drawn), kSharedBits); }
 
   // An upper bound of what the list holds: `value` compared with something that is the same for all threads.
   struct Bound {
@@ -360,7 +360,7 @@ class Counters {
     const bool not_negative = is_never_negative(store);
     for (const Access* read : reads) {
       if (read->bytes != store.bytes) continue;
-      const Term distance = terms_.sub(read->address, list.base);
+      const Term distance = terms_.sub(in_shared(read->address), list.base);
       if (!is_multiple(distance, list, store.bytes)) continue;
       for (const Var count : counts) {
         if (!speaks_of(read->path, count)) continue;

@@ -55,6 +55,13 @@ TEST(Counters, a_list_holds_what_was_stored) {
   EXPECT_TRUE(k.summary().exchanges);  // it rests on the barriers
 }
 
+TEST(Counters, an_address_of_64_bits_is_the_one_of_32) {
+  Parts by_name;
+  by_name.set = "setp.ne.u32 %p1, %r5, 0; @%p1 bra SET; st.shared.u32 [c], 0; SET:";
+  by_name.count = "ld.shared.u32 %r9, [c];";
+  EXPECT_EQ(bounds(by_name), Status::Proved);
+}
+
 TEST(Counters, an_array_must_have_room_for_all_threads) {
   Parts larger;
   larger.block = "257";

