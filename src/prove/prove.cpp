@@ -29,6 +29,8 @@ constexpr size_t kMostWitnesses = 4;  // shapes tried for one obligation
 // Seconds of runs for one obligation's counterexamples: a shape takes up to eight trials. Chosen; the corpus shows what
 // is refuted within it.
 constexpr double kWitnessSeconds = 12;
+constexpr double kLeastWitnessSeconds =
+    4;  // in which a small shape is run with every family of inputs; chosen
 // Where the solver leaves a place open, with a counterexample that no run shows or with none: all dims at one, just above
 // a warp and just above the usual blocks. There most tails begin, and each takes a fraction of a second. Chosen.
 constexpr int64_t kUsualSizes[] = {1, 33, 257};
@@ -170,14 +172,15 @@ class Prover {
     for (const char* name : {"coverage", "values"}) open.push_back(left_open(entry(), name, why));
     std::erase_if(open, [&](const Obligation& obligation) { return !is_asked(obligation.name); });
     const std::vector<contract::Shape> shapes = usual_shapes();
-    auto witness = replayed(shapes.front(), [&](const assayer::CheckOptions& check) {
-      return shown_at_usual_shapes(contract_, shapes, check);
-    });
-    const std::string_view failed = witness ? obligation_of(witness->findings.front().kind) : "";
-    for (Obligation& obligation : open) {
-      if (obligation.name == failed) refute(obligation, std::move(*witness));
-      add(std::move(obligation));
+    std::vector<std::string> refuted;
+    while (auto witness = replayed(shapes.front(), [&](const assayer::CheckOptions& check) {
+             return shown_at_usual_shapes(contract_, shapes, refuted, check);
+           })) {
+      refuted.emplace_back(obligation_of(witness->findings.front().kind));
+      for (Obligation& obligation : open)
+        if (obligation.name == refuted.back()) refute(obligation, std::move(*witness));
     }
+    for (Obligation& obligation : open) add(std::move(obligation));
   }
 
   std::optional<Found> find(const std::string& symbol) const {
@@ -477,11 +480,19 @@ class Prover {
 
   bool may_replay() const { return replayed_ < options_.replay_seconds; }
 
+  // An equal part of what is left for each obligation that is not decided yet: counterexamples that no run confirms would leave
+  // the later ones without runs otherwise.
+  double replay_budget() const {
+    const double left = options_.replay_seconds - replayed_;
+    const double share = left / static_cast<double>(std::max<size_t>(1, pending_.size()));
+    return std::min({left, kWitnessSeconds, std::max(share, kLeastWitnessSeconds)});
+  }
+
   std::optional<Witness> replayed(const contract::Shape& first, const Replay& replay) {
     if (!may_replay()) return std::nullopt;
     progress(fmt::format("replaying {}", contract::to_string(first)));
     assayer::CheckOptions check;
-    check.budget = std::min(options_.replay_seconds - replayed_, kWitnessSeconds);
+    check.budget = replay_budget();
     check.cache = options_.cache;
     check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
       log_.add(trial, seen);

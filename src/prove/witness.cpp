@@ -193,11 +193,17 @@ std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<
 
 std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
                                              std::span<const contract::Shape> shapes,
+                                             std::span<const std::string> refuted,
                                              const assayer::CheckOptions& options) {
   std::vector<trial::Trial> trials;
   for (const contract::Shape& shape : shapes)
     for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
-  return first_error(contract, std::move(trials), kinds_of_any(), options);
+  std::vector<Kind> kinds = kinds_of_any();
+  std::erase_if(kinds, [&](Kind kind) {
+    return std::find(refuted.begin(), refuted.end(), obligation_of(kind)) != refuted.end();
+  });
+  if (kinds.empty()) return std::nullopt;
+  return first_error(contract, std::move(trials), kinds, options);
 }
 
 std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,

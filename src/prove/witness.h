@@ -36,9 +36,10 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options);
 
-// The same for errors of any kind that refutes an obligation: of kernels about which the prover has nothing to say.
+// The same for errors of any kind that refutes an obligation but these: of kernels about which the prover has nothing to say.
 std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
                                              std::span<const contract::Shape> shapes,
+                                             std::span<const std::string> refuted,
                                              const assayer::CheckOptions& options);
 
 // An index that wraps may stay within its tensor: then all there is to see is what an element in another's place does. That
