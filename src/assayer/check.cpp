@@ -230,7 +230,7 @@ class Check {
       result.state = TrialState::Judged;
       return result;
     }
-    say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
+    say(fmt::format("still running after {:.0f} s: slow or endless?", limit));
     const bool endless = failures_->never_ends(planned.trial, result);
     for (const auto& [shape, seconds] : result.probed) cost_.learn(shape, seconds);
     if (endless || planned.brief || patience_ == kTrialSeconds) return result;
@@ -440,7 +440,8 @@ class Check {
     if (trials_) subject_.seconds += trials_->build_seconds() - built_;
     report.seconds = subject_.seconds + (trials_ ? spent() : 0);
     if (trials_ && !trials_->files_guarded())
-      coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
+      coverage_.miss(
+          "writes outside the worker's folder: this Linux kernel lacks Landlock, which would block them");
     if (wants_kernel() && failures_) {
       if (auto finding = kernels_.finding(contract_.origin.answer.empty() ? subject_.symbol : "the function"))
         failures_->report_no_kernel(*kernels_.without(), *finding);

@@ -201,12 +201,12 @@ int judge_command(std::vector<std::string> args) {
 }
 
 int formula_command(std::vector<std::string> args) {
-  Arguments arguments("Shows what was understood of a contract: shapes, ranges, reductions, budgets.",
+  Arguments arguments("Shows how Assay reads a contract: shapes, ranges, reductions, budgets.",
                       "assay formula");
   std::string path, json;
   bool schema = false;
   arguments.add("contract", path, "the contract");
-  arguments.add("--json", json, "write the same for programs to this file");
+  arguments.add("--json", json, "write the same as JSON to this file");
   arguments.add_flag("--schema", schema, "print a JSON Schema of contracts, for editors");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (schema) {
@@ -233,9 +233,9 @@ namespace {
 int init_from(const std::string& function, const std::vector<std::string>& tensors,
               const std::vector<std::string>& scalars, const std::string& out) {
   const std::string target = out.empty() ? function.substr(function.rfind(':') + 1) + ".toml" : out;
-  if (std::error_code error; fs::exists(target, error)) return complain({"this file exists already", target});
+  if (std::error_code error; fs::exists(target, error)) return complain({"this file already exists", target});
   const std::string package = python_package_folder();
-  if (package.empty()) return complain({"the Python package of Assay is not beside this program"});
+  if (package.empty()) return complain({"Assay's Python package is not next to this program"});
   std::vector<std::string> command = {python_program(), "-m", "assay.traced", function, "--output", target};
   for (const std::string& text : tensors) command.insert(command.end(), {"--tensor", text});
   for (const std::string& text : scalars) command.insert(command.end(), {"--scalar", text});
@@ -250,17 +250,16 @@ int init_from(const std::string& function, const std::vector<std::string>& tenso
 }  // namespace
 
 int init_command(std::vector<std::string> args) {
-  Arguments arguments(
-      "Writes a first contract from the signatures in a source file, or from a PyTorch function.",
-      "assay init");
+  Arguments arguments("Drafts a contract from the signatures in a source file, or from a PyTorch function.",
+                      "assay init");
   std::string source, entry, from, out;
   std::vector<std::string> tensors, scalars;
   arguments.add("source", source, "a .cu file");
-  arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
-  arguments.add("--from", from, "instead of a source: FILE.py:FUNCTION, whose operators become a formula");
-  arguments.add("--tensor", tensors, "of --from, for each tensor it takes: \"x = bf16[rows, cols]\"");
-  arguments.add("--scalar", scalars, "of --from, for each number it takes: \"eps = 1e-6\"");
-  arguments.add("-o,--output", out, "the contract to write; else beside the source, .toml");
+  arguments.add("--entry", entry, "the extern \"C\" function; by default the last one");
+  arguments.add("--from", from, "instead of a source: FILE.py:FUNCTION, whose operators become the formula");
+  arguments.add("--tensor", tensors, "with --from, for each tensor argument: \"x = bf16[rows, cols]\"");
+  arguments.add("--scalar", scalars, "with --from, for each number argument: \"eps = 1e-6\"");
+  arguments.add("-o,--output", out, "the contract to write; by default next to the source, as .toml");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (source.empty() == from.empty())
     return complain({"name a .cu file, or a PyTorch function with --from FILE.py:FUNCTION"});
@@ -269,7 +268,7 @@ int init_command(std::vector<std::string> args) {
   if (!text) return complain({fmt::format("this source cannot be read: {}", text.error().message), source});
   const fs::path target = out.empty() ? fs::path(source).replace_extension(".toml") : fs::path(out);
   if (std::error_code error; fs::exists(target, error))
-    return complain({"this file exists already", target.string()});
+    return complain({"this file already exists", target.string()});
   std::error_code error;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   const fs::path relative = fs::relative(source, folder, error);

@@ -212,7 +212,7 @@ void add_list(const Json& coverage, const char* key, std::string_view title, std
 std::string busy_text(const Json& c) {
   const Json gpu = c.value("gpu", Json::object());
   const double seconds = gpu.value("seconds", 0.0), busy = gpu.value("busy_seconds", 0.0);
-  return fmt::format("had work in {:.0f} % of the time, with {} repeated under load",
+  return fmt::format("busy for {:.0f} % of the time, with {} repeated under load",
                      seconds > 0 ? 100 * busy / seconds : 0,
                      counted(gpu.value("repeated_calls", int64_t{0}), "call"));
 }

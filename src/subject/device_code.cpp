@@ -67,7 +67,7 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
         source};
   }
   const TemporaryFolder folder("ptx");
-  if (folder.path().empty()) return Error{"no temporary folder can be made"};
+  if (folder.path().empty()) return Error{"no temporary folder can be created"};
   const std::string out = folder.file("subject.ptx");
   std::vector<std::string> words = {nvcc, "-ptx", "-lineinfo", "-arch=" + arch};
   words.insert(words.end(), flags.begin(), flags.end());

@@ -194,7 +194,7 @@ TEST(Choices, Sampling) {
   passes(one, sampling(1, false));
   fails(one, "probable", sampling(0.3, false));
   fails(one, "t: ", sampling(1, true));
-  fails(one, "is no index below 40",
+  fails(one, "is not an index below 40",
         [&](const Case& of, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
           sampling(1, false)(of, out, random);
           out.at("t").store_int(3, 40);
@@ -236,7 +236,7 @@ TEST(Choices, TopK) {
       spoil(out.at("o"));
     };
   };
-  fails(any, "is there already", spoiled([](Tensor& o) { o.store_int(1, o.load_int(0)); }));
+  fails(any, "is already there", spoiled([](Tensor& o) { o.store_int(1, o.load_int(0)); }));
   fails(any, "is no index", spoiled([](Tensor& o) { o.store_int(1, -1); }));
   fails(any, "belongs before", spoiled([](Tensor& o) {
           const int64_t kept = o.load_int(0);

@@ -266,7 +266,7 @@ function shares(precision) {
       (o.lines || []).slice(0, 3).map((l) => `${base(l.file)}:${l.line} ${percent(l.share)}`).join(", ")))));
   }
   const others = outputs.filter((o) => o.others > 0.01);
-  if (others.length) out.push(h("p", { class: "soft" }, others.map((o) => `${percent(o.others)} of the error of ${o.name} enters at lines that were not told apart.`).join(" ")));
+  if (others.length) out.push(h("p", { class: "soft" }, others.map((o) => `${percent(o.others)} of the error of ${o.name} enters at lines that were not separated.`).join(" ")));
   const lost = precision.retaken || [];
   if (lost.length) {
     out.push(h("p", { class: "soft" }, "Not followed; errors up to there are not counted:"),
