@@ -37,7 +37,7 @@ void Reader::read_complex_scalar(const TomlEntry& entry, DType part) {
   const std::string where = fmt::format("[scalars.{}]", entry.key);
   if (part != DType::f32)
     return fail(table.find("dtype")->place,
-                "a scalar of type c128 cannot be passed; make it a tensor of one element");
+                "a c128 scalar cannot be passed by value; make it a tensor of one element");
   const TomlValue* value = table.find("value");
   const TomlValue* range = table.find("range");
   if (const TomlValue* values = table.find("values"))
@@ -71,7 +71,7 @@ void Reader::read_buffer(const TomlValue& table, TensorSpec& tensor) {
   const TomlValue* offset = table.find("offset");
   tensor.offset = IntExpr::literal(0);
   if (offset && !buffer)
-    return fail(offset->place, "`offset` is where a tensor begins in its `buffer`; name the buffer, too");
+    return fail(offset->place, "`offset` is the tensor's position in its `buffer`; name the buffer as well");
   if (!buffer) return;
   tensor.buffer = string(buffer, "buffer");
   if (!failed_ &&
@@ -95,10 +95,9 @@ void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
     tensor.pointers = true;
     tensor.pointer_offsets = string(value, "pointers");
   } else {
-    return fail(
-        value->place,
-        "`pointers` is true, for a pointer to each slice along the first dimension, or the name of a tensor "
-        "of offsets, for a pointer to each stretch of it");
+    return fail(value->place,
+                "`pointers` is true, for a pointer to each slice along the first dimension, or the name of a "
+                "tensor of offsets, for a pointer to each segment");
   }
   if (!tensor.pointers) return;
   if (tensor.shape.empty() || (tensor.is_complex && tensor.shape.size() == 1))
@@ -119,14 +118,13 @@ void Reader::check_places(const TomlValue& root) {
     const TomlValue& table = *root.find("tensors")->find(tensor.name);
     if (!tensor.buffer.empty() && (contract_.tensor(tensor.buffer) || contract_.scalar(tensor.buffer) ||
                                    contract_.dim(tensor.buffer) || contract_.derived_dim(tensor.buffer)))
-      return fail(
-          table.find("buffer")->place,
-          fmt::format("the name `{}` is already taken; a buffer has a name of its own", tensor.buffer));
+      return fail(table.find("buffer")->place,
+                  fmt::format("the name `{}` is already taken; a buffer needs its own name", tensor.buffer));
     if (tensor.pointer_offsets.empty()) continue;
     const Place place = table.find("pointers")->place;
     const TensorSpec* offsets = contract_.tensor(tensor.pointer_offsets);
     if (tensor.pointer_offsets == "true")
-      return fail(place, "write pointers = true without quotes; a text is the name of a tensor of offsets");
+      return fail(place, "write pointers = true without quotes; a string names a tensor of offsets");
     if (!offsets) {
       Names names;
       for (const TensorSpec& other : contract_.tensors) names.push_back(other.name);

@@ -77,7 +77,7 @@ void TorchProcess::start() {
   if (folder_.path().empty())
     problem_ = Error{"no temporary folder could be created"};
   else if (package.empty())
-    problem_ = Error{"Assay's Python package is not beside the program; install it whole"};
+    problem_ = Error{"Assay's Python package is not next to the program; install all of Assay"};
   else if (Result<void> spawned = spawn(package); !spawned)
     problem_ = spawned.error();
 }
