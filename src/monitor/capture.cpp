@@ -92,9 +92,9 @@ Result<std::string> unpacked(const std::string& bytes) {
     text.append(part.data(), out.pos);
     if (text.size() > kLargest) return Error{"the capture is damaged: it would unpack to more than 8 GiB"};
     if (left != 0 && in.pos == in.size && in.pos == before && out.pos < part.size())
-      return Error{"the capture was cut short; copy it again, or use another"};
+      return Error{"the capture is truncated; copy it again, or use another"};
   }
-  if (in.pos != in.size) return Error{"the capture is damaged: something follows its end"};
+  if (in.pos != in.size) return Error{"the capture is damaged: data follows its end"};
   return text;
 }
 
@@ -248,7 +248,7 @@ Result<contract::Contract> restore_contract(const Capture& capture, const std::s
   const auto place = [&](const CapturedFile& file) -> Result<std::string> {
     const fs::path copy = fs::path(folder) / fs::path(file.path).lexically_normal().relative_path();
     if (!copy.lexically_normal().string().starts_with(folder + "/"))
-      return Error{"the capture names a file outside of its folder", file.path};
+      return Error{"the capture names a file outside its folder", file.path};
     std::error_code error;
     fs::create_directories(copy.parent_path(), error);
     std::ofstream to(copy, std::ios::binary);

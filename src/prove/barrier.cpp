@@ -127,7 +127,7 @@ class Uniformity {
     }
     for (const Term condition : conditions)
       if (!agreed(condition)) return Problem{"not all threads may get here", std::move(candidate_)};
-    if (!endings.before(*barrier_.instruction)) return Problem{"a loop on the way may not end"};
+    if (!endings.before(*barrier_.instruction)) return Problem{"a loop before it may not end"};
     return std::nullopt;
   }
 
@@ -140,12 +140,12 @@ class Uniformity {
     const bool reduces = i.opcode == ptx::Opcode::bar_red || i.opcode == ptx::Opcode::barrier_red;
     const size_t number = reduces ? 1 : 0, all = reduces ? 3 : 1;
     if (i.operands[number].kind != ptx::Operand::Kind::Immediate)
-      return Problem{"which barrier it is, is computed"};
+      return Problem{"the barrier number is computed"};
     if (i.operands.size() == all) return std::nullopt;
     const auto threads = block_size();
     const ptx::Operand& count = i.operands[number + 1];
     if (threads && count.kind == ptx::Operand::Kind::Immediate && count.bits == *threads) return std::nullopt;
-    return Problem{"it waits for another number of threads than the block has", any_shape()};
+    return Problem{"its thread count differs from the block's", any_shape()};
   }
 
   std::optional<Problem> wrong_mask() {

@@ -438,11 +438,11 @@ class Races {
     };
     const Where other = setting_.where(*y.access->instruction);
     std::string reason =
-        fmt::format("{} of {}: not shown to be apart from the {} at line {} {}", effect(*x.access),
+        fmt::format("{} of {}: not proved disjoint from the {} at line {} {}", effect(*x.access),
                     x.image->array().name, effect(*y.access), other.line,
                     who == Who::OtherBlock   ? "by a thread of another block"
                     : who == Who::SameThread ? "by the same thread"
-                    : who == Who::SameWarp   ? "by another lane of the warp, which need not run in step"
+                    : who == Who::SameWarp   ? "by another lane of the warp, which may not run in lockstep"
                                              : "by another thread of the block, between the same barriers");
     Place place{{}, std::move(reason), std::nullopt};
     if (candidates_ < std::min(kMostCandidates, setting_.most_counterexamples) && !setting_.out_of_time()) {

@@ -498,7 +498,7 @@ function scatter(options) {
   const outside = points.filter((q) => !q.ok).length;
   return h("figure", { class: "card" }, h("figcaption", {}, h("strong", {}, title), caption),
     s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `${title}: ${yTitle} against ${xTitle}, ${points.length} elements, ${outside} outside` }, parts),
-    h("div", { class: "legend" }, h("span", {}, h("span", { class: "swatch", style: "background:var(--dots)" }), "within what rounding explains"),
+    h("div", { class: "legend" }, h("span", {}, h("span", { class: "swatch", style: "background:var(--dots)" }), "within the rounding budget"),
       outside > 0 && h("span", {}, h("span", { class: "swatch", style: "background:var(--fail)" }), "outside")));
 }
 // The middle of the budgets in each of some slices of the x axis.
