@@ -1,3 +1,23 @@
+// The check loop: from a contract to a verdict.
+//
+// A check is a loop over a plan (trial/plan.h), which lists trials in the order in which they are worth
+// running. Each round takes the next trial that fits into the time left, runs and judges it, and records what
+// it covered. A trial without errors makes the next one easier to predict (cost.h). A trial with an error is
+// handed to Failures (failures.h), which confirms it, finds its cause, shrinks it and adds it to the report;
+// then the check ends, unless it is to keep going.
+//
+//   prepare       build the subject, make the reference, read the code: notes, constants, tensor cores
+//   explore       make the plan, run the loop (try_planned), decide whether enough was tried for a pass
+//     next        the next trial: affordable, or required although the budget is spent
+//     run_step    run it; if it does not end in time, find out whether it ever does (hang.cpp)
+//     settle      a failing trial becomes findings (Failures)
+//   finish        the verdict, and what was not covered
+//
+// Time decides what is tried, so two clocks are kept. spent() is elapsed time without compiling, and is
+// compared with the budget. own() leaves out the time in which other work on the machine kept this check
+// waiting, and limits the trials that a pass requires: a busy machine makes a check slower, but does not
+// change its verdict. Every choice that depended on time goes into a timeline (timeline.h), which `--repeat`
+// follows instead of the clock.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Whether a call does what the launch relation says. Proofs rest on the relation, and it is inferred from some of the
-// shapes only, so every later run of the host code is held against it.
+// Whether a call does what the launch relation says. Proofs depend on the relation, which is inferred from some of the
+// shapes only, so every later run of the host code is compared with it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
