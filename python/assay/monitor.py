@@ -101,7 +101,7 @@ class Watch:
 
     def _arguments(self, args: Sequence[Any], stream: int) -> ctypes.Array:
         if len(args) != len(self._types):
-            raise TypeError("the contract's `args` are %d, and the call has %d" % (len(self._types), len(args)))
+            raise TypeError("the contract has %d `args`, but the call has %d" % (len(self._types), len(args)))
         values = []
         for kind, value in zip(self._types, args):
             if kind == "pointer":

@@ -24,7 +24,7 @@ class PathsTest(unittest.TestCase):
     def test_a_program_that_is_not_there(self):
         with mock.patch.dict(os.environ, {"ASSAY_PROGRAM": "/no/such/program"}):
             with self.assertRaisesRegex(
-                FileNotFoundError, "ASSAY_PROGRAM names /no/such/program, which is no program"
+                FileNotFoundError, "ASSAY_PROGRAM names /no/such/program, which is not a program"
             ):
                 paths.program()
 
