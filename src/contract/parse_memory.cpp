@@ -83,7 +83,8 @@ void Reader::read_buffer(const TomlValue& table, TensorSpec& tensor) {
   if (offset) tensor.offset = int_expr(*offset, "offset");
   for (const char* other : {"may_alias", "optional", "pointers"})
     if (const TomlValue* given = table.find(other); given && !failed_)
-      return fail(given->place, fmt::format("`{}` is not for a tensor that is a part of a buffer", other));
+      return fail(given->place,
+                  fmt::format("`{}` does not apply to a tensor that is part of a buffer", other));
 }
 
 void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
@@ -105,10 +106,12 @@ void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
                 "`pointers` needs a first dimension: there is a pointer to each slice along it");
   for (const char* other : {"strides", "may_alias", "optional"})
     if (const TomlValue* given = table.find(other); given && !failed_)
-      return fail(given->place, fmt::format("`{}` is not for a tensor behind an array of pointers", other));
+      return fail(given->place,
+                  fmt::format("`{}` does not apply to a tensor behind an array of pointers", other));
   if (info(tensor.dtype).bits < 8)
-    fail(value->place, fmt::format("`{}` is {}: two elements share a byte, which two tensors cannot",
-                                   tensor.name, info(tensor.dtype).name));
+    fail(value->place,
+         fmt::format("`{}` is {}: two elements share a byte, so it cannot share a buffer or be split",
+                     tensor.name, info(tensor.dtype).name));
 }
 
 // What `pointers` and `buffer` name, when all tensors are known.
@@ -137,8 +140,8 @@ void Reader::check_places(const TomlValue& root) {
                       offsets->values.a.written() == tensor.shape[0].written();
     if (!fits)
       return fail(place,
-                  fmt::format("`{0}` must be an input of one dimension with values = \"offsets({1})\": where "
-                              "each of the tensors behind the pointers begins among the {1} of `{2}`",
+                  fmt::format("`{0}` must be an input of one dimension with values = \"offsets({1})\": the "
+                              "positions at which its segments begin among the {1} of `{2}`",
                               offsets->name, tensor.shape[0].written(), tensor.name));
   }
 }
@@ -183,15 +186,15 @@ struct Special {
 Special special(const TensorSpec& tensor) {
   if (tensor.optional) return {"optional", "write a contract for each case"};
   if (!tensor.strides.empty())
-    return {"strided", "give it the whole allocation, and let the function take its view"};
+    return {"strided", "pass the whole allocation, and let the function take the view"};
   if (tensor.is_complex)
     return {std::string(type_name(tensor)),
-            fmt::format("give it {} with a last dimension of 2, and call torch.view_as_complex there",
+            fmt::format("pass {} with a last dimension of 2, and call torch.view_as_complex",
                         info(tensor.dtype).name)};
-  if (!tensor.buffer.empty()) return {"a part of a buffer", "give it the buffer as bytes, u8"};
-  if (tensor.pointers) return {"behind an array of pointers", "give it one tensor, and the offsets"};
-  if (tensor.dtype == DType::tf32) return {"tf32", "give it f32, and write tf32(...) in the formula"};
-  if (info(tensor.dtype).bits < 8) return {std::string(info(tensor.dtype).name), "give it bytes, u8"};
+  if (!tensor.buffer.empty()) return {"a part of a buffer", "pass the buffer as bytes (u8)"};
+  if (tensor.pointers) return {"behind an array of pointers", "pass one tensor, and the offsets"};
+  if (tensor.dtype == DType::tf32) return {"tf32", "pass f32, and write tf32(...) in the formula"};
+  if (info(tensor.dtype).bits < 8) return {std::string(info(tensor.dtype).name), "pass bytes (u8)"};
   return {};
 }
 
@@ -206,10 +209,10 @@ void Reader::check_memory() {
   for (const TensorSpec& tensor : contract_.tensors) {
     Special found = special(tensor);
     if (contract_.kernel.python && is_unknown_to_torch(tensor.dtype))
-      found = {std::string(info(tensor.dtype).name), "give it bytes, u8"};
+      found = {std::string(info(tensor.dtype).name), "pass bytes (u8)"};
     if (found.what.empty()) continue;
     if (contract_.kernel.python)
-      return fail(tensor.place, fmt::format("`{}` is {}, which a Python function cannot be given; {}",
+      return fail(tensor.place, fmt::format("`{}` is {}, which cannot be passed to a Python function; {}",
                                             tensor.name, found.what, found.instead));
     if (contract_.reference.kind != ReferenceKind::Formula && found.what != "strided")
       return fail(tensor.place,
