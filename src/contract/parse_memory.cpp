@@ -110,7 +110,7 @@ void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
                   fmt::format("`{}` does not apply to a tensor behind an array of pointers", other));
   if (info(tensor.dtype).bits < 8)
     fail(value->place,
-         fmt::format("`{}` is {}: two elements share a byte, so it cannot share a buffer or be split",
+         fmt::format("`{}` is {}: two elements share a byte, so its slices cannot be separate allocations",
                      tensor.name, info(tensor.dtype).name));
 }
 
