@@ -52,7 +52,7 @@ struct Decision {
   uint64_t count = 0;
 };
 
-// An operation through which errors could not be followed: they were forgotten here.
+// An operation through which errors could not be tracked: they were forgotten here.
 struct Retaken {
   Where where;
   std::string operation;

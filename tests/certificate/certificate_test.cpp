@@ -173,7 +173,7 @@ TEST(Certificate, OtherStatementsAreRefused) {
       why_refused(signed_file(replaced(statement, "urn:assay:verdict:v1", "https://slsa.dev/provenance/v1"))),
       "this is not a verdict of Assay: the statement is of type `https://slsa.dev/provenance/v1`");
   EXPECT_EQ(why_refused(signed_file(replaced(statement, "\"seed\":7", "\"seed\":\"7\""))),
-            "the statement is incomplete: the predicate `seed` is no whole number");
+            "the statement is incomplete: the predicate `seed` is not an integer");
   EXPECT_EQ(why_refused(signed_file(replaced(statement, "\"arch\"", "\"area\""))),
             "the statement is incomplete: the predicate `toolchain` lacks `arch`");
   EXPECT_EQ(why_refused(signed_file("hello")), "the signed content is not an in-toto statement");
