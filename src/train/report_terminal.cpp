@@ -135,7 +135,7 @@ std::string amounts_text(const Training& training) {
   std::string text = fmt::format("slot {}", training.slot);
   if (!report.sites.empty()) text += fmt::format(", at {}", fmt::join(report.sites, ", "));
   for (const std::string& refused : report.refused) text += fmt::format("\nnot at {}", refused);
-  text += fmt::format("\n{}, width {}, vocabulary {}, {} tokens a step, seed {}",
+  text += fmt::format("\n{}, width {}, vocabulary {}, {} tokens per step, seed {}",
                       counted_word(sizes.layers, "layer"), sizes.width, sizes.vocabulary, sizes.tokens(),
                       training.options.seed);
   text += fmt::format("\n{} of the kernel on the {} device in {:.1f} s, everything in {:.1f} s{}",
@@ -158,7 +158,7 @@ std::string terminal(const Training& training, const report::TerminalOptions& op
     text += fmt::format("\n{}", report::finding_text(finding, options));
   if (!report.reason.empty())
     text += report::wrapped(
-        (report.verdict == judge::Verdict::Fail ? "ended early: " : "inconclusive: ") + report.reason,
+        (report.verdict == judge::Verdict::Fail ? "ended early: " : "could not be decided: ") + report.reason,
         options.width, "  ");
   if (const std::string teacher = teacher_text(training); !teacher.empty())
     text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));

@@ -18,7 +18,7 @@ class PathsTest(unittest.TestCase):
             os.path.realpath(paths.library("libcudart.so.13")),
             os.path.realpath(LIBRARIES / "libcudart.so.13"),
         )
-        with self.assertRaisesRegex(FileNotFoundError, "libnothing.so is missing beside"):
+        with self.assertRaisesRegex(FileNotFoundError, "libnothing.so is missing next to"):
             paths.library("libnothing.so")
 
     def test_a_program_that_is_not_there(self):
