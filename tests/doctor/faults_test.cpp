@@ -69,7 +69,7 @@ const Case kCases[] = {
        fs::permissions(root.path("/dev/nvidiactl"), fs::perms::owner_all);
        root.set("FAKE_ERRORS", "cuInit=100");
      },
-     "may not open /dev/nvidiactl", "group"},
+     "has no permission to open /dev/nvidiactl", "group"},
     {"virtual-first",
      [](Root& root, Target&) {
        root.copy("subject.so", "/opt/assay/lib/libcuda.so.1");  // a library that needs a libcudart
