@@ -21,6 +21,7 @@
 #include "base/interrupt.h"
 #include "lint/lint.h"
 #include "subject/cuda_reference.h"
+#include "subject/perturbed_code.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
 
@@ -288,6 +289,8 @@ class Check {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
     plan_options.load = options_.device == subject::Device::Cuda;
+    plan_options.presents = plan_options.load && subject_.python.empty() &&
+                            !subject::asks_for_multiprocessor(subject_, contract_.kernel.arch);
     plan_options.samples = subject_.python.empty();
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements =

@@ -70,6 +70,14 @@ bool is_other_gpu(int status) {
   return status == kNoImage || status == kPtxTooNew;
 }
 
+// What pauses in a kernel may do to it: it needs more time, and more registers. Neither was promised.
+bool is_of_pauses(const Observation& observation) {
+  constexpr int kOutOfResources = 701;  // cudaErrorLaunchOutOfResources
+  return observation.outcome == CallOutcome::TimedOut || observation.error_code == kOutOfResources ||
+         std::any_of(observation.calls.begin(), observation.calls.end(),
+                     [](const subject::Call& call) { return call.returned == kOutOfResources; });
+}
+
 // A function that raised has crashed; what it returned wrongly is a wrong result.
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
@@ -119,6 +127,11 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
                     contract_.kernel.arch, contract_.path);
     return;
   }
+  if (trial.condition.perturbed && is_of_pauses(observation)) {
+    result.state = TrialState::Skipped;
+    result.problem = observation.error;
+    return;
+  }
   switch (observation.outcome) {
     case CallOutcome::Ended:
       break;
@@ -158,6 +171,10 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
         result.findings.push_back(crash("the call was stopped: " + observation.error));
         return;
       }
+      result.state = TrialState::Skipped;
+      result.problem = observation.error;
+      return;
+    case CallOutcome::NotPerturbed:
       result.state = TrialState::Skipped;
       result.problem = observation.error;
       return;

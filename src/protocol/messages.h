@@ -34,6 +34,9 @@ struct WorkerSetup {
   bool is_witnessed =
       false;          // by a tool in the same process, which asks the system for much: no filter of its calls
   int64_t clock = 0;  // the time of day that the subject sees, in Unix time; 0: the real one
+  // Of a real GPU.
+  int gpu = 0;  // what it presents itself as, as far as it has as much: an index of kGpus; 0: as it is
+  std::string other_code;  // file of device code that takes the place of the subject's; empty: none
   // A Python subject: `path` is its file, `symbol` the function.
   bool is_python = false;
   bool returns_outputs = false;     // otherwise the function writes them where its arguments are

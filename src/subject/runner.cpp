@@ -112,8 +112,10 @@ struct Runner::Impl {
     if (!is_virtual() && !trial.sampled) {
       request.goes_on = goes_on && !condition.loaded;
       if (condition.loaded)
-        request.load = protocol::LoadRequest{
-            .seed = trial.seed, .repeats = kLoadRepeats, .seconds = kLoadSeconds, .graph = !condition.fresh};
+        request.load = protocol::LoadRequest{.seed = trial.seed,
+                                             .repeats = kLoadRepeats,
+                                             .seconds = kLoadSeconds,
+                                             .graph = !condition.fresh && !condition.perturbed};
     }
     if (trial.sampled)
       request.sample = protocol::SampleRequest{.seed = trial.seed,
@@ -150,7 +152,7 @@ struct Runner::Impl {
       died_going_on = true;
       stop();
     }
-    if (worker.is_running() && !launched && (!is_virtual() || wanted == worker.machine())) return true;
+    if (worker.is_running() && !launched && wanted == worker.machine()) return true;
     const bool is_prepared = prepared && wanted == worker.machine();
     const bool is_launched = std::exchange(launched, false);
     if (!is_prepared && !is_launched) stop();
@@ -313,8 +315,11 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     observation.error = layout.error().text();
     return observation;
   }
+  if (trial.condition.perturbed && !impl_->is_virtual()) return run_perturbed(trial, *layout);
   if (trial.condition.fresh) restart();
-  take_spare();
+  const Machine wanted{trial.condition.gpu, trial.condition.clock};
+  if (!impl_->is_virtual() && impl_->worker.is_running() && wanted != impl_->worker.machine()) restart();
+  take_spare(wanted);
   // Tensors that need most of a GPU's memory wait for their turn.
   std::optional<GpuTurn> turn;
   if (trial.sampled && !impl_->is_virtual()) turn.emplace();
@@ -331,12 +336,14 @@ void Runner::keep_spare() {
   if (impl_->is_virtual() || !options.witness.empty() || impl_->worker.is_python() || interrupted()) return;
   if (!spare_) spare_ = std::make_unique<Impl>(impl_->contract, impl_->subject, options);
   if (spare_->worker.is_running()) return;
+  spare_->worker.set_machine({});
   spare_->launched = spare_->worker.launch().outcome == CallOutcome::Ended;
   if (!spare_->launched) spare_->stop();
 }
 
-void Runner::take_spare() {
+void Runner::take_spare(const Machine& wanted) {
   if (impl_->worker.is_running() || !spare_ || !spare_->worker.is_running()) return;
+  if (wanted != spare_->worker.machine()) return;
   spare_->worker.set_timeout(impl_->worker.options().timeout);
   spare_->goes_on = impl_->goes_on;
   spare_->sample_seconds = impl_->sample_seconds;
@@ -345,7 +352,42 @@ void Runner::take_spare() {
   std::swap(impl_, spare_);
 }
 
+void Runner::begin_to_perturb() {
+  if (code_folder_) return;
+  code_folder_ = std::make_unique<TemporaryFolder>("code");
+  code_ = std::async(std::launch::async,
+                     [subject = impl_->subject, arch = impl_->contract.kernel.arch,
+                      folder = code_folder_->path()] { return perturbed_code(subject, arch, folder); });
+}
+
+// In a process of its own, which stays beside the other.
+Observation Runner::run_perturbed(const trial::Trial& trial, const MemoryFileLayout& layout) {
+  Observation observation;
+  if (!perturbed_) {
+    begin_to_perturb();
+    if (code_.valid()) {
+      const PerturbedCode code = code_.get();
+      code_problem_ = code.problem;
+      if (!code.file.empty()) {
+        RunnerOptions options = impl_->worker.options();
+        options.other_code = code.file;
+        perturbed_ = std::make_unique<Impl>(impl_->contract, impl_->subject, std::move(options));
+      }
+    }
+  }
+  if (!perturbed_) {
+    observation.outcome = CallOutcome::NotPerturbed;
+    observation.error = fmt::format("its code cannot be given pauses: {}", code_problem_);
+    return observation;
+  }
+  perturbed_->worker.set_timeout(impl_->worker.options().timeout);
+  if (trial.condition.fresh) perturbed_->stop();
+  return perturbed_->observe(trial, layout);
+}
+
 void Runner::prepare() {
+  const RunnerOptions& options = impl_->worker.options();
+  if (!impl_->is_virtual() && options.witness.empty() && !impl_->worker.is_python()) begin_to_perturb();
   if (!impl_->worker.is_python() || interrupted()) return;
   impl_->stop();
   impl_->worker.set_machine({});

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/gpus.h"
 #include "base/random.h"
 #include "protocol/lines.h"
 #include "protocol/messages.h"
@@ -24,6 +25,7 @@
 #include "subject/worker/host_report.h"
 #include "subject/worker/load.h"
 #include "subject/worker/runtime.h"
+#include "subject/worker/runtime_calls.h"
 #include "subject/worker/sandbox.h"
 #include "subject/worker/surroundings.h"
 
@@ -93,6 +95,9 @@ class Worker {
  private:
   void prepare(protocol::Ready& ready) {
     if (ready.problem = load(runtime_, setup_.real_gpu); !ready.problem.empty()) return;
+    if (!python_) pass_runtime_calls();
+    // The driver of a real GPU sees one clock from its start on.
+    if (setup_.real_gpu) set_clock(setup_.clock);
     int count = 0;
     if (const int error = runtime_.cudaGetDeviceCount(&count); error != 0 || count == 0) {
       ready.problem = std::string("there is no CUDA device: ") + runtime_.cudaGetErrorString(error);
@@ -107,8 +112,12 @@ class Worker {
       if (setup_.real_gpu) report_host_to(fcntl(protocol::kEvents, F_DUPFD_CLOEXEC, kFirstOwnFile));
       report_to(setup_.real_gpu ? report_host : runtime_.assay_report_host);
     }
-    if (setup_.real_gpu && !python_) load_.warm_up();
-    set_clock(setup_.clock);
+    if (setup_.real_gpu && !python_) {
+      load_.warm_up();
+      ready.problem = watch_runtime_calls(runtime_, watched_calls());
+      if (!ready.problem.empty()) return;
+    }
+    if (!setup_.real_gpu) set_clock(setup_.clock);
     if (!setup_.real_gpu && !python_)
       clear_environment();  // the runtime has read its settings, the loader its paths
     // The runtime has opened it for itself: when that end closes, the command sees it.
@@ -121,6 +130,14 @@ class Worker {
     else
       ready.problem = entry_.load();
     ready.subject_failed &= !ready.problem.empty();
+  }
+
+  RuntimeWatch watched_calls() const {
+    RuntimeWatch watch{.code = setup_.is_ptx ? "" : setup_.other_code};
+    if (setup_.gpu == 0) return watch;
+    watch.multiprocessors = kGpus[setup_.gpu].multiprocessors;
+    watch.bytes = kGpus[setup_.gpu].bytes;
+    return watch;
   }
 
   Confinement confinement() const {
@@ -295,6 +312,8 @@ class Worker {
       busy_ += seconds_since(begun);
     }
     if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
+    if (setup_.real_gpu)
+      if (auto leak = held_.judge()) report_finding(std::move(*leak));
     if (runtime_.assay_report_precision) runtime_.assay_report_precision();
     reply.seconds = seconds_since(start);
   }
@@ -335,6 +354,7 @@ class Worker {
     check(runtime_.cudaGetLastError(), "the call");
     check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
     if (runtime_.assay_call_ended) runtime_.assay_call_ended();
+    if (setup_.real_gpu) held_.call_ended();
   }
 
   const protocol::WorkerSetup setup_;
@@ -344,6 +364,7 @@ class Worker {
   Buffers buffers_{runtime_, streams_, setup_.real_gpu, setup_.is_witnessed};
   EntryPoint entry_{setup_, runtime_, streams_};
   Load load_{runtime_, buffers_, streams_};
+  HeldByCalls held_;
   std::optional<protocol::GoneOn> gone_on_;  // since the last reply
   double busy_ = 0;                          // seconds, since then
   std::optional<PythonEntry> python_;
