@@ -437,6 +437,17 @@ class Check {
                                                 coverage_.trials(), coverage_.trials() == 1 ? "" : "s"));
   }
 
+  Json gpu_use() const {
+    const TrialRunner::GpuUse& use = trials_->gpu_use();
+    return {{"busy_seconds", use.busy()},
+            {"seconds", spent()},
+            {"repeated_calls", use.repeats},
+            {"waiting_seconds", use.time.waiting},
+            {"preparing_seconds", use.time.preparing},
+            {"calling_seconds", use.time.calling},
+            {"saving_seconds", use.time.saving}};
+  }
+
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
     if (interrupted()) note_interruption();
@@ -460,10 +471,7 @@ class Check {
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["timeline"] = timeline_.json();
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
-    if (options_.device == subject::Device::Cuda && trials_)
-      report.coverage["gpu"] = {{"busy_seconds", trials_->busy().seconds},
-                                {"seconds", spent()},
-                                {"repeated_calls", trials_->busy().repeats}};
+    if (options_.device == subject::Device::Cuda && trials_) report.coverage["gpu"] = gpu_use();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     if (reference_ && !reference_->budgets_rest_on().empty())

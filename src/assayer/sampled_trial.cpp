@@ -106,6 +106,8 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   runner_.set_timeout(stage_ ? time_limit() : kSampledTrialSeconds + 2 * seconds);
   if (trial.condition.fresh) runner_.restart();
   const Observation observation = runner_.run(trial, inputs->bindings());
+  note_use(observation);
+  result.turn_seconds += observation.turn_seconds;
   note_launches(trial, observation);
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) return unsampled(std::move(seen.unsupported));

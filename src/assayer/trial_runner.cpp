@@ -192,6 +192,15 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
   }
 }
 
+void TrialRunner::note_use(const Observation& observation) {
+  protocol::WorkerTime& sum = gpu_use_.time;
+  for (double protocol::WorkerTime::*part :
+       {&protocol::WorkerTime::waiting, &protocol::WorkerTime::preparing, &protocol::WorkerTime::calling,
+        &protocol::WorkerTime::repeating, &protocol::WorkerTime::saving})
+    sum.*part += observation.time.*part;
+  gpu_use_.repeats += observation.repeats + (observation.load ? observation.load->repeats : 0);
+}
+
 // Repeated calls must give the same bits only where the contract says so; what they give is judged as ever. Nobody
 // promised that a call can be captured into a graph: what is wrong there is a warning.
 void TrialRunner::judge_load(const Trial& trial, const Observation& observation, TrialResult& result) const {
@@ -323,7 +332,8 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   Trial trial = asked;
   if (trial.sampled) {
     run_sampled(trial, result);
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - result.turn_seconds;
     return result;
   }
   const auto size = trial::size_of(contract_, trial.shape);
@@ -362,8 +372,7 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.warnings = std::move(seen.host_warnings);
   read_outcome(trial, observation, result);
   judge_load(trial, observation, result);
-  busy_.seconds += observation.busy_seconds;
-  busy_.repeats += observation.repeats + (observation.load ? observation.load->repeats : 0);
+  note_use(observation);
   if (observation.repeats_fail) shaken_ = repeated_;
   repeated_ = trial;
   result.calls = std::move(observation.calls);

@@ -441,8 +441,15 @@ Result<Request> decode_request(std::string_view line) {
 }
 
 std::string encode(const Reply& reply) {
-  Json json = {
-      {"id", reply.id}, {"returned", reply.returned}, {"seconds", reply.seconds}, {"busy", reply.busy}};
+  Json json = {{"id", reply.id},
+               {"returned", reply.returned},
+               {"seconds", reply.seconds},
+               {"time",
+                {{"waiting", reply.time.waiting},
+                 {"preparing", reply.time.preparing},
+                 {"calling", reply.time.calling},
+                 {"repeating", reply.time.repeating},
+                 {"saving", reply.time.saving}}}};
   if (reply.failure)
     json["failure"] = {{"code", reply.failure->code},
                        {"name", reply.failure->name},
@@ -490,7 +497,9 @@ Result<Reply> decode_reply(std::string_view line) {
   Reply reply;
   reply.id = fields.unsigned_integer("id");
   reply.seconds = fields.number("seconds");
-  reply.busy = fields.number("busy");
+  FieldReader time = fields.object("time");
+  reply.time = {time.number("waiting"), time.number("preparing"), time.number("calling"),
+                time.number("repeating"), time.number("saving")};
   fields.integers("returned", kMostCalls, kLeast, kMost,
                   [&](int64_t value) { reply.returned.push_back(static_cast<int>(value)); });
   if (fields.has("failure")) {

@@ -268,13 +268,23 @@ struct BufferPlace {
   bool operator==(const BufferPlace&) const = default;
 };
 
+// Seconds of a worker since its last reply, by what it did.
+struct WorkerTime {
+  double waiting = 0;    // for a request
+  double preparing = 0;  // allocating and filling
+  double calling = 0;
+  double repeating = 0;  // under load
+  double saving = 0;     // copying results back
+  bool operator==(const WorkerTime&) const = default;
+};
+
 struct Reply {
   uint64_t id = 0;
   std::optional<CudaFailure> failure;
   std::optional<PythonFailure> python;
   std::vector<int> returned;  // by each call
   double seconds = 0;         // that the calls took
-  double busy = 0;            // in which the device had work to do, since the reply before
+  WorkerTime time;
   std::optional<SampleReport> sample;
   std::optional<LoadReport> load;
   std::optional<GoneOn> gone_on;     // of an earlier request

@@ -108,7 +108,8 @@ struct Observation {
   double seconds = 0;                            // of the call itself
   // Of a real GPU.
   std::optional<protocol::LoadReport> load;
-  double busy_seconds = 0;                     // in which it had work to do, since the observation before
+  protocol::WorkerTime time;                   // since the observation before
+  double turn_seconds = 0;                     // in which it was the turn of others
   int repeats = 0;                             // since then, of the call before: while it was judged
   bool repeats_fail = false;                   // one of them gave another result, or ended the process
   std::vector<protocol::BufferPlace> buffers;  // where a witness observes the worker
@@ -152,6 +153,7 @@ class Runner {
   struct Impl;
 
  private:
+  Observation run_giant(const trial::Trial& trial, const MemoryFileLayout& layout);
   Observation run_perturbed(const trial::Trial& trial, const MemoryFileLayout& layout);
   void begin_to_perturb();
   void take_spare(const Machine& wanted);
