@@ -72,10 +72,11 @@ bool is_other_gpu(int status) {
 
 // What pauses in a kernel may do to it: it needs more time, and more registers. Neither was promised.
 bool is_of_pauses(const Observation& observation) {
-  constexpr int kOutOfResources = 701;  // cudaErrorLaunchOutOfResources
-  return observation.outcome == CallOutcome::TimedOut || observation.error_code == kOutOfResources ||
+  // cudaErrorLaunchOutOfResources, cudaErrorCooperativeLaunchTooLarge
+  const auto is_too_much = [](int status) { return status == 701 || status == 720; };
+  return observation.outcome == CallOutcome::TimedOut || is_too_much(observation.error_code) ||
          std::any_of(observation.calls.begin(), observation.calls.end(),
-                     [](const subject::Call& call) { return call.returned == kOutOfResources; });
+                     [&](const subject::Call& call) { return is_too_much(call.returned); });
 }
 
 // A function that raised has crashed; what it returned wrongly is a wrong result.
