@@ -147,6 +147,8 @@ class TrialRunner {
   // sampled_trial.cpp, sampled_coverage.cpp
   void run_sampled(const trial::Trial& trial, TrialResult& result);
   bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
+  subject::Observation run_giant(const trial::Trial& trial);
+  std::optional<Finding> giant_unended(const trial::Trial& trial, const subject::Observation& seen);
   void judge_written(const protocol::SampleReport& report, const subject::Call& call,
                      trial::MadeInputs& inputs, TrialResult& result);
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
