@@ -72,6 +72,10 @@ State& state() {
   return one;
 }
 
+int not_supported() {
+  return 801;  // cudaErrorNotSupported
+}
+
 template <class F>
 F* as(void* function) {
   return reinterpret_cast<F*>(function);
@@ -105,7 +109,7 @@ int malloc_here(void** to, size_t bytes) {
   if (error != 0 || !*to || bytes == 0) return error;
   hold(*to, bytes);
   // On a stream that nothing else waits for; done before anybody can use the memory.
-  if (s.memset_async(*to, kFill, bytes, s.stream) == 0) s.synchronize(s.stream);
+  if (s.watch.fills && s.memset_async(*to, kFill, bytes, s.stream) == 0) s.synchronize(s.stream);
   return error;
 }
 
@@ -114,7 +118,7 @@ int malloc_async(void** to, size_t bytes, Stream stream) {
   const int error = as<int(void**, size_t, Stream)>(s.real.cudaMallocAsync)(to, bytes, stream);
   if (error != 0 || !*to || bytes == 0) return error;
   hold(*to, bytes);
-  s.memset_async(*to, kFill, bytes, stream);
+  if (s.watch.fills) s.memset_async(*to, kFill, bytes, stream);
   return error;
 }
 
@@ -273,7 +277,9 @@ void pass_runtime_calls() {
   Functions& real = state().real;
   void* library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
   if (!library) return;
-#define ASSAY_FIND(name) assay_to_##name = real.name = dlsym(library, #name);
+#define ASSAY_FIND(name)             \
+  real.name = dlsym(library, #name); \
+  assay_to_##name = real.name ? real.name : reinterpret_cast<void*>(&not_supported);
   ASSAY_PASSED(ASSAY_FIND)
 #undef ASSAY_FIND
 }
@@ -287,7 +293,7 @@ std::string watch_runtime_calls(const Runtime& runtime, const RuntimeWatch& watc
   if (!watch.code.empty())
     if (std::string problem = read_code(watch.code, s.code); !problem.empty()) return problem;
   const auto take = [](void*& pointer, auto* function) {
-    if (pointer) pointer = reinterpret_cast<void*>(function);
+    if (pointer != reinterpret_cast<void*>(&not_supported)) pointer = reinterpret_cast<void*>(function);
   };
   take(assay_to_cudaMalloc, malloc_here);
   take(assay_to_cudaMallocAsync, malloc_async);

@@ -24,6 +24,7 @@ void pass_runtime_calls();
 struct RuntimeWatch {
   uint32_t multiprocessors = 0;  // that the GPU presents; 0: those it has
   uint64_t bytes = 0;            // of its memory, likewise
+  bool fills = true;             // new memory
   std::string code;              // file of the code that takes the place of the subject's; empty: none
 };
 // An empty string, or what is wrong.

@@ -137,7 +137,8 @@ class Worker {
   }
 
   RuntimeWatch watched_calls() const {
-    RuntimeWatch watch{.code = setup_.is_ptx ? "" : setup_.other_code};
+    // A tool that looks for what was never written must not find it filled.
+    RuntimeWatch watch{.fills = !setup_.is_witnessed, .code = setup_.is_ptx ? "" : setup_.other_code};
     if (setup_.gpu == 0) return watch;
     watch.multiprocessors = kGpus[setup_.gpu].multiprocessors;
     watch.bytes = kGpus[setup_.gpu].bytes;
