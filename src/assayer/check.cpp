@@ -387,6 +387,8 @@ class Check {
       }
       if (!note(result)) {
         if (result.state == TrialState::Skipped) plan.skip(*planned);
+        if (result.state == TrialState::Skipped && planned->trial.condition.perturbed)
+          coverage_.miss("pauses in the kernel: " + result.problem);
         if (result.state == TrialState::Unsampled) {
           plan.waive_sampled(planned->trial);
           if (++unsampled_[result.problem] == kMostUnsampled) plan.drop_sampled();
