@@ -17,21 +17,21 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-int count(const std::string& text, const std::string& word) {
+int occurrences(const std::string& text, const std::string& word) {
   int found = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
 }
 
-std::string kernel(const std::string& body) {
+std::string kernel_of(const std::string& body) {
   return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
          ".reg .pred %p<4>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<4>;\n.shared .align 4 .b8 s[128];\n"
          "ld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n" +
          body + "ret;\n}\n";
 }
 
-std::string perturbed(const std::string& body) {
-  const auto text = perturb(kernel(body));
+std::string perturbed_body(const std::string& body) {
+  const auto text = perturb(kernel_of(body));
   EXPECT_TRUE(text) << text.error().text();
   if (!text) return "";
   const auto again = ptx::parse(*text);
@@ -40,25 +40,25 @@ std::string perturbed(const std::string& body) {
 }
 
 TEST(Perturb, PausesBeforeWhatOthersMaySee) {
-  const std::string text = perturbed("bar.sync 0;\nst.global.u32 [%rd1], %r1;\nbar.sync 0;\n");
+  const std::string text = perturbed_body("bar.sync 0;\nst.global.u32 [%rd1], %r1;\nbar.sync 0;\n");
   // At the start, before both barriers, and before the store in each of its two copies.
-  EXPECT_EQ(count(text, "nanosleep"), 5);
-  EXPECT_EQ(count(text, "st.global.u32"), 2);
-  EXPECT_EQ(count(text, "bar.sync"), 2);
+  EXPECT_EQ(occurrences(text, "nanosleep"), 5);
+  EXPECT_EQ(occurrences(text, "st.global.u32"), 2);
+  EXPECT_EQ(occurrences(text, "bar.sync"), 2);
 }
 
 TEST(Perturb, WhereLanesMeetNothingIsThereTwice) {
-  const std::string text = perturbed(
+  const std::string text = perturbed_body(
       "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nbar.warp.sync -1;\nvote.sync.any.pred %p1, %p1, -1;\n"
       "mov.u32 %r3, s;\nst.shared.u32 [%r3], %r2;\nactivemask.b32 %r4;\n");
   for (const char* once : {"shfl.sync", "bar.warp.sync", "vote.sync", "activemask"})
-    EXPECT_EQ(count(text, once), 1) << once;
-  EXPECT_EQ(count(text, "st.shared.u32"), 2);
+    EXPECT_EQ(occurrences(text, once), 1) << once;
+  EXPECT_EQ(occurrences(text, "st.shared.u32"), 2);
 }
 
 // A loop is copied whole or not at all: its branch must not lead from one copy into the other.
 TEST(Perturb, ALoopStaysInItsCopy) {
-  const std::string text = perturbed(
+  const std::string text = perturbed_body(
       "mov.u32 %r2, 0;\nLOOP:\nst.global.u32 [%rd1], %r2;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, 9;\n"
       "@%p1 bra LOOP;\n");
   EXPECT_THAT(text, HasSubstr("bra LOOP_assay1;"));
@@ -67,23 +67,23 @@ TEST(Perturb, ALoopStaysInItsCopy) {
 }
 
 TEST(Perturb, WhatIsEnteredFromElsewhereIsThereOnce) {
-  const std::string text = perturbed(
+  const std::string text = perturbed_body(
       "setp.eq.u32 %p1, %r1, 0;\n@%p1 bra MIDDLE;\nbar.sync 0;\nadd.u32 %r1, %r1, 1;\nMIDDLE:\n"
       "st.global.u32 [%rd1], %r1;\nbar.sync 1;\n");
-  EXPECT_EQ(count(text, "add.u32 %r1, %r1, 1;"), 1);
+  EXPECT_EQ(occurrences(text, "add.u32 %r1, %r1, 1;"), 1);
   EXPECT_THAT(text, HasSubstr("bra MIDDLE;"));
 }
 
 TEST(Perturb, ACarryIsNotLost) {
-  const std::string text = perturbed(
+  const std::string text = perturbed_body(
       "add.cc.u32 %r2, %r1, 1;\nst.global.u32 [%rd1], %r2;\naddc.u32 %r3, %r1, 0;\n"
       "st.global.u32 [%rd1+4], %r3;\n");
-  EXPECT_EQ(count(text, "addc.u32"), 1);
+  EXPECT_EQ(occurrences(text, "addc.u32"), 1);
 }
 
 TEST(Perturb, ABlockOf1024ThreadsStaysPossible) {
-  EXPECT_THAT(perturbed("bar.sync 0;\n"), HasSubstr(".maxnreg 64"));
-  const auto wide = perturb(kernel("bar.sync 0;\n"), {{"k", 200}});
+  EXPECT_THAT(perturbed_body("bar.sync 0;\n"), HasSubstr(".maxnreg 64"));
+  const auto wide = perturb(kernel_of("bar.sync 0;\n"), {{"k", 200}});
   ASSERT_TRUE(wide);
   EXPECT_THAT(*wide, HasSubstr(".maxnreg 200"));
 }
