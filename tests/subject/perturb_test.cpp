@@ -92,19 +92,15 @@ TEST(Perturb, ABlockOf1024ThreadsStaysPossible) {
 
 class PerturbedTest : public ::testing::Test {
  protected:
-  // y[i] = x[i], by way of shared memory.
+  // y[i] = x[i]: each lane stores what another has read.
   Observation run(const std::string& between) {
     folder_.write("k.cu", R"(
 __global__ void turn(const float* x, float* y, int n) {
   __shared__ volatile float held[32];
-  const int lane = threadIdx.x, i = blockIdx.x * 32 + lane;
-  held[lane] = i < n ? x[i] : 0.0f;
+  const int lane = threadIdx.x, first = blockIdx.x * 32, other = 31 - lane;
+  held[lane] = first + lane < n ? x[first + lane] : 0.0f;
   )" + between + R"(
-  const float other = held[31 - lane];
-  )" + between + R"(
-  held[31 - lane] = other;
-  )" + between + R"(
-  if (i < n) y[i] = held[lane];
+  if (first + other < n) y[first + other] = held[other];
 }
 extern "C" int k(const float* x, float* y, int n, cudaStream_t stream) {
   if (n > 0) turn<<<(n + 31) / 32, 32, 0, stream>>>(x, y, n);
