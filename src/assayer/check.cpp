@@ -41,6 +41,7 @@
 #include "base/interrupt.h"
 #include "lint/lint.h"
 #include "subject/cuda_reference.h"
+#include "subject/perturbed_code.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
 
@@ -308,6 +309,8 @@ class Check {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
     plan_options.load = options_.device == subject::Device::Cuda;
+    plan_options.presents = plan_options.load && subject_.python.empty() &&
+                            !subject::asks_for_multiprocessor(subject_, contract_.kernel.arch);
     plan_options.samples = subject_.python.empty();
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements =
@@ -404,6 +407,8 @@ class Check {
       }
       if (!note(result)) {
         if (result.state == TrialState::Skipped) plan.skip(*planned);
+        if (result.state == TrialState::Skipped && planned->trial.condition.perturbed)
+          coverage_.miss("pauses in the kernel: " + result.problem);
         if (result.state == TrialState::Unsampled) {
           plan.waive_sampled(planned->trial);
           if (++unsampled_[result.problem] == kMostUnsampled) plan.drop_sampled();
@@ -454,6 +459,17 @@ class Check {
                                                 coverage_.trials(), coverage_.trials() == 1 ? "" : "s"));
   }
 
+  Json gpu_use() const {
+    const TrialRunner::GpuUse& use = trials_->gpu_use();
+    return {{"busy_seconds", use.busy()},
+            {"seconds", spent()},
+            {"repeated_calls", use.repeats},
+            {"waiting_seconds", use.time.waiting},
+            {"preparing_seconds", use.time.preparing},
+            {"calling_seconds", use.time.calling},
+            {"saving_seconds", use.time.saving}};
+  }
+
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
     if (interrupted()) note_interruption();
@@ -478,10 +494,7 @@ class Check {
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["timeline"] = timeline_.json();
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
-    if (options_.device == subject::Device::Cuda && trials_)
-      report.coverage["gpu"] = {{"busy_seconds", trials_->busy().seconds},
-                                {"seconds", spent()},
-                                {"repeated_calls", trials_->busy().repeats}};
+    if (options_.device == subject::Device::Cuda && trials_) report.coverage["gpu"] = gpu_use();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     if (reference_ && !reference_->budgets_rest_on().empty())

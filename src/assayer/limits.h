@@ -36,6 +36,10 @@ inline constexpr uint64_t kEnoughBlocks = 32;
 inline constexpr double kSampledShare = 0.1;
 // The same on a real GPU, which runs all blocks: it is good at that, and slower at small trials.
 inline constexpr double kSampledShareOnGpu = 0.35;
+// On a real GPU: a giant call does not end if it takes so many times longer than a part of it, one that is smaller by
+// kGiantStep, and its size explain; a part counts as taking so many seconds at least. Chosen: half a second for a call of 20 ms.
+inline constexpr double kGiantSlower = 10, kLeastGiantSeconds = 0.02;
+inline constexpr int64_t kGiantStep = 4;
 // Samples that told nothing for the same reason before the others are left out.
 inline constexpr int kMostUnsampled = 2;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.

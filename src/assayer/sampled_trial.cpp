@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/symbol.h"
 #include "trial/made_inputs.h"
+#include "trial/shapes.h"
 
 namespace assay::assayer {
 
@@ -83,6 +84,42 @@ void TrialRunner::judge_written(const SampleReport& report, const subject::Call&
   }
 }
 
+// A giant call on a real GPU of which nobody looks at the result.
+Observation TrialRunner::run_giant(const Trial& trial) {
+  auto inputs = trial::MadeInputs::make(contract_, trial);
+  if (!inputs) return {.outcome = CallOutcome::Unavailable, .error = inputs.error().text()};
+  runner_.restart();
+  Observation observation = runner_.run(trial, inputs->bindings());
+  note_use(observation);
+  return observation;
+}
+
+// A GPU runs all blocks of a giant call: one that takes many times longer than its size explains does not end. Others may
+// use the GPU as well, and slow it down: so a quarter of it must end soon before and after the call has not ended again.
+std::optional<Finding> TrialRunner::giant_unended(const Trial& trial, const Observation& seen) {
+  if (options_.device != subject::Device::Cuda || stage_) return std::nullopt;
+  Trial smaller = trial;
+  const auto largest = std::max_element(smaller.shape.begin(), smaller.shape.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (largest == smaller.shape.end()) return std::nullopt;
+  for (const contract::Dim& dim : contract_.dims)
+    if (dim.name == largest->first) largest->second = trial::snap(dim, largest->second / kGiantStep);
+  const auto size = trial::size_of(contract_, trial.shape), part = trial::size_of(contract_, smaller.shape);
+  if (!contract_.check_shape(smaller.shape) || !size || !part || part->elements <= 0) return std::nullopt;
+  const double longest = kGiantSlower * size->elements / part->elements;  // times what the part takes
+  double seconds = 0;
+  const auto part_ends = [&] {
+    const Observation observation = run_giant(smaller);
+    seconds = std::max(kLeastGiantSeconds, observation.seconds);
+    return observation.outcome == CallOutcome::Ended && longest * seconds < kSampledTrialSeconds;
+  };
+  if (!part_ends() || run_giant(trial).outcome != CallOutcome::TimedOut || !part_ends()) return std::nullopt;
+  Finding finding = unended(seen, subject_.symbol);
+  std::get<evidence::Process>(finding.evidence).smaller =
+      fmt::format("{} ends after {:.2g} s", contract::to_string(smaller.shape), seconds);
+  return finding;
+}
+
 void TrialRunner::run_sampled(const Trial& trial, TrialResult& result) {
   runner_.set_sample_seconds(kSampleSeconds);
   if (!sample_once(trial, kSampleSeconds, result) || !long_samples_ || long_sampled_) return;
@@ -105,6 +142,8 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   runner_.set_timeout(stage_ ? time_limit() : kSampledTrialSeconds + 2 * seconds);
   if (trial.condition.fresh) runner_.restart();
   const Observation observation = runner_.run(trial, inputs->bindings());
+  note_use(observation);
+  result.turn_seconds += observation.turn_seconds;
   note_launches(trial, observation);
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) return unsampled(std::move(seen.unsupported));
@@ -124,6 +163,13 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
       break;
     case CallOutcome::NoDeviceMemory:
       return unsampled("there is not enough device memory");
+    case CallOutcome::TimedOut:
+      if (auto finding = giant_unended(trial, observation)) {
+        result.findings = {std::move(*finding)};
+        result.is_smallest = true;
+        return false;
+      }
+      return unsampled(observation.error);
     default:  // time and memory on the host, which nobody promised
       return unsampled(observation.error);
   }

@@ -181,22 +181,28 @@ Result<std::map<std::string, uint32_t>> registers_of(const Image& image) {
   return registers_in(*code);
 }
 
-Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture) {
-  std::vector<std::string> texts;
+std::vector<std::string_view> containers_in(std::string_view file) {
+  std::vector<std::string_view> found;
   constexpr std::size_t kAlignment = 8, kHeader = 16;
   for (std::size_t at = 0; at + kHeader <= file.size();) {
     const uint64_t size = container_size(file.data() + at);
-    if (size == 0 || size > file.size() - at) {
-      at += kAlignment;
-      continue;
-    }
-    const auto images = read_fatbinary(std::as_bytes(std::span(file)).subspan(at, size));
-    if (const Image* image = images ? choose_ptx(*images, architecture) : nullptr) {
-      auto text = unpack(*image);
-      if (!text) return text.error();
-      texts.push_back(std::move(*text));
-    }
-    at += (images ? size + kAlignment - 1 : kAlignment) / kAlignment * kAlignment;
+    const bool fits = size != 0 && size <= file.size() - at;
+    const bool is_one = fits && read_fatbinary(std::as_bytes(std::span(file)).subspan(at, size));
+    if (is_one) found.push_back(file.substr(at, size));
+    at += is_one ? (size + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
+  }
+  return found;
+}
+
+Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture) {
+  std::vector<std::string> texts;
+  for (const std::string_view container : containers_in(file)) {
+    const auto images = read_fatbinary(std::as_bytes(std::span(container)));
+    const Image* image = images ? choose_ptx(*images, architecture) : nullptr;
+    if (!image) continue;
+    auto text = unpack(*image);
+    if (!text) return text.error();
+    texts.push_back(std::move(*text));
   }
   return texts;
 }

@@ -20,11 +20,6 @@ namespace {
 
 constexpr double kCompileSeconds = 120;
 
-unsigned architecture_number(const std::string& arch) {
-  const std::size_t digit = arch.find_first_of("0123456789");
-  return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
-}
-
 // The line outside of all that was inlined; line 0: none of the user's own.
 Where outermost(const ptx::Module& module, uint32_t at) {
   if (at == ptx::kNone) return {};
@@ -49,6 +44,11 @@ Where beginning(const Where& where, const std::string& name) {
 }
 
 }  // namespace
+
+unsigned architecture_number(const std::string& arch) {
+  const std::size_t digit = arch.find_first_of("0123456789");
+  return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
+}
 
 Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch) {
   if (!subject.python.empty()) return std::vector<std::string>();  // known once it runs

@@ -174,12 +174,16 @@ protocol::WorkerSetup WorkerProcess::setup() const {
   return {.real_gpu = !is_virtual,
           .folder = folder_->path(),
           .is_ptx = is_ptx,
-          .path = is_ptx ? subject_.ptx : program(kLibraryName),
+          .path = !is_ptx                       ? program(kLibraryName)
+                  : options_.other_code.empty() ? subject_.ptx
+                                                : options_.other_code,
           .symbol = subject_.symbol,
           .is_kernel = subject_.launched,
           .returns_int = contract_.kernel.returns_int,
           .is_witnessed = !options_.witness.empty(),
-          .clock = is_virtual ? machine_.clock : 0};
+          .clock = machine_.clock,
+          .gpu = is_virtual ? 0 : machine_.gpu,
+          .other_code = options_.other_code};
 }
 
 // The folder of a file of the problem's, where neither the contract nor the subject lies in it.

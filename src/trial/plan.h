@@ -38,6 +38,7 @@ struct PlanOptions {
   double quick_steps = 4e6;         // of the formula, likewise
   bool machines = true;             // the device can present itself as different GPUs, and takes schedules
   bool load = false;                // the device is a real GPU, which other kernels can fill
+  bool presents = false;            // … and can present itself as a smaller one
   bool samples = false;             // the device can run some blocks of a grid
   SizeConstants constants;          // of the kernel's code
 };
@@ -127,6 +128,8 @@ class Plan {
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
   Condition rotating_condition();
+  void add_load(const contract::Shape& shape);
+  void add_other_machines();
   void require_machines();
   PlannedTrial placed(PlannedTrial planned);
 

@@ -374,8 +374,29 @@ std::vector<contract::Scalars> Plan::scalars_for_cases(const contract::Scalars& 
   return found;
 }
 
+// On a real GPU. Races show under load, and where warps and lanes do not keep pace; some in long sums alone.
+void Plan::add_load(const Shape& shape) {
+  const auto families = hard_sums(contract_, Family::Natural, Family::FewValues);
+  add("under load", shape, families,
+      {.ordered = false, .overlapped = contract_.require.concurrent, .loaded = true});
+  add("pauses in the kernel", shape, families, {.ordered = false, .loaded = true, .perturbed = true});
+}
+
+// A real GPU presents itself as a slice of one and as a smaller one, on other days.
+void Plan::add_other_machines() {
+  constexpr uint8_t kMachines[] = {1, 2};  // of kGpus, each with one of kClocks
+  for (const uint8_t machine : kMachines)
+    add("other machines", quick(uniform_shape(contract_, kConditionSize), kEachShare), {},
+        {.ordered = false, .gpu = machine, .clock = kClocks[machine]});
+  requirements_.add(RequirementGroup::Conditions, "a smaller GPU",
+                    [](const Trial& trial) { return trial.condition.gpu != 0; });
+  requirements_.add(RequirementGroup::Conditions, "another date",
+                    [](const Trial& trial) { return trial.condition.clock != 0; });
+}
+
 void Plan::add_conditions() {
   stages_.emplace_back();
+  if (options_.presents) add_other_machines();
   const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
@@ -423,9 +444,7 @@ void Plan::add_conditions() {
         add("repeated calls", quick(uniform_shape(contract_, longer)), all(contract_, Family::HeavyTail),
             {.schedule = kRepeatedSumSchedule, .repeated = true});
     }
-    if (options_.load)
-      add("under load", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
-          {.ordered = false, .overlapped = contract_.require.concurrent, .loaded = true});
+    if (options_.load) add_load(shape(value));
     add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = kRepeatedSchedule, .repeated = true});
@@ -437,6 +456,11 @@ void Plan::add_conditions() {
     add("related calls", shape(draws_by_seed(contract_) ? std::max(value, kSeededDraws) : value), {},
         {.related = true});
   }
+  if (!options_.load) return;
+  for (const Dim& dim : contract_.dims)
+    if (!dim.is_constant())
+      add("pauses in the kernel", stretch(dim), hard_sums(contract_, Family::Natural, Family::FewValues),
+          {.ordered = false, .loaded = true, .perturbed = true});
 }
 
 void Plan::add_edges() {
