@@ -197,6 +197,24 @@ void Plan::add_plain_and_long() {
       rotating_condition());
 }
 
+// A long sum of numbers about a large mean may lose as much to rounding as a formula that cancels (a variance by the mean
+// of squares), so that only short ones tell the two apart.
+void Plan::add_short_sums() {
+  stages_.emplace_back();
+  const bool knows = std::ranges::any_of(contract_.inputs(), [](const TensorSpec* spec) {
+    const std::vector<Family> known = families_for(*spec);
+    return std::find(known.begin(), known.end(), Family::LargeMean) != known.end();
+  });
+  if (!knows) return;
+  const Shape shape = quick(uniform_shape(contract_, kBesideStretched));
+  add("short sums", shape, hard_sums(contract_, Family::LargeMean, Family::Uniform), rotating_condition());
+  requirements_.add(RequirementGroup::Inputs, "large-mean in short sums", [shape](const Trial& trial) {
+    return std::ranges::all_of(shape, [&](const auto& dim) { return trial.shape.at(dim.first) <= dim.second; }) &&
+           std::ranges::any_of(trial.families,
+                               [](const auto& family) { return family.second == Family::LargeMean; });
+  });
+}
+
 void Plan::add_required() {
   stages_.emplace_back();
   for (const Shape& shape : contract_.shapes) {

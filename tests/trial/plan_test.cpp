@@ -276,5 +276,34 @@ TEST(Plan, SmallTrialsDoNotWaitForLargeOnes) {
   EXPECT_GT(small, 4 * large);
 }
 
+TEST(Plan, HoldsNoTrialThatIsTooLargeForMemory) {
+  const auto contract = contract::parse(R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n"]
+[dims]
+n = { min = 3000000000, max = 6000000000, type = "i64" }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[i]"
+)");
+  ASSERT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {.samples = true});
+  EXPECT_TRUE(plan.only_giants());
+  EXPECT_GT(plan.left(), 0u);
+  while (plan.left() > 0) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    EXPECT_TRUE(planned.trial.sampled) << to_string(planned.trial);
+  }
+  EXPECT_FALSE(Plan(with_input("f32", "real"), {.samples = true}).only_giants());
+}
+
 }  // namespace
 }  // namespace assay::trial
