@@ -177,6 +177,7 @@ void Plan::build() {
     add_wide();
     add_giant();
     add_short_sums();
+    add_scalar_values();
   }
   interleave();
   drop_too_large();

@@ -95,6 +95,7 @@ class Plan {
            bool required = false);
   void add_plain_and_long();
   void add_short_sums();
+  void add_scalar_values();
   void add_required();
   void add_problem_inputs();
   contract::Shape listed(std::size_t turn) const;

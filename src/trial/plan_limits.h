@@ -128,6 +128,13 @@ inline constexpr uint64_t kRepeatedSchedule = 11, kMovedSchedule = 9, kRepeatedS
 static_assert(lanes_drift(kRepeatedSchedule) &&
               schedule_kind(kRepeatedSumSchedule) == ScheduleKind::LastFirst);
 
+// ---- Scalars ----
+
+// Sizes at which each value of a scalar is tried; the first is required. Values of each. Chosen: a shift or a window that
+// is larger than what it is applied to meets the two smallest sizes first.
+inline constexpr int64_t kScalarSizes[] = {2, 1, 3, kConditionSize};
+inline constexpr std::size_t kMostValuesInSmallShapes = 4;
+
 // ---- What a pass requires ----
 
 // How large the trials are that a pass requires: a kernel of ordinary speed takes some tenths of a second for

@@ -305,5 +305,24 @@ formula = "y[i] = x[i]"
   EXPECT_FALSE(Plan(with_input("f32", "real"), {.samples = true}).only_giants());
 }
 
+TEST(Plan, TriesEachValueOfAScalarInASmallShape) {
+  const Contract contract = parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\", \"M\"]\n",
+                                   "[scalars.k]\ndtype = \"i32\"\nvalues = [0, 1, -3, 700]\n"
+                                   "[scalars.e]\ndtype = \"f32\"\nrange = [0.5, 2]\n",
+                                   R"("x", "y", "N", "M", "k", "e")");
+  Plan plan(contract, {});
+  std::set<std::string> open;
+  for (const Requirement* one : plan.requirements().open()) open.insert(one->text);
+  for (const char* text : {"k = -3 in a small shape", "k = 700 in a small shape", "e = 0.5 in a small shape",
+                           "e = 2 in a small shape"})
+    EXPECT_TRUE(open.contains(text)) << text;
+  bool found = false;
+  for (int i = 0; i < 120; ++i) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    found |= planned.needed && planned.trial.shape.at("N") == 2 && planned.trial.scalars.at("k").as_int() == -3;
+  }
+  EXPECT_TRUE(found);
+}
+
 }  // namespace
 }  // namespace assay::trial
