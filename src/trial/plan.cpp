@@ -178,6 +178,7 @@ void Plan::build() {
     add_giant();
     add_short_sums();
     add_scalar_values();
+    add_conditions_of_several_blocks();
   }
   interleave();
   drop_too_large();

@@ -106,6 +106,7 @@ class Plan {
   std::vector<contract::Shape> shapes_for_cases() const;
   std::vector<contract::Scalars> scalars_for_cases(const contract::Scalars& plain) const;
   void add_conditions();
+  void add_conditions_of_several_blocks();
   void add_edges();
   void add_corners();
   void add_thresholds();

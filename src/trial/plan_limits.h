@@ -118,6 +118,10 @@ inline constexpr ScheduleKind kExtremeOrders[][3] = {
 };
 static_assert(std::size(kExtremeOrders) == std::size(kConditionSizes));
 inline constexpr int64_t kManyCallsSize = 5;
+// Elements of all tensors from which a kernel has several blocks as a rule; and the sizes, where those above have fewer. Chosen:
+// 16 blocks of 1,024 threads.
+inline constexpr double kElementsOfSeveralBlocks = 1 << 14;
+inline constexpr int64_t kSizesOfSeveralBlocks[] = {512, 2048, 8192, 16384};
 // Of sums that must come out the same in every order. Plan.RepeatsSumsOfUnlikeNumbersWhereBitsMustBeTheSame
 // wants two.
 inline constexpr int64_t kRepeatedSumSizes[] = {600, 2100};

@@ -456,4 +456,39 @@ void Plan::add_conditions() {
   }
 }
 
+// Where a tensor has one dim, the sizes of conditions make one block or two. What blocks do to each other, and calls to blocks
+// of other calls, takes several.
+void Plan::add_conditions_of_several_blocks() {
+  stages_.emplace_back();
+  const auto elements = [&](const Shape& shape) {
+    const Result<Size> size = size_of(contract_, shape);
+    return size ? size->elements : 0;
+  };
+  const auto shape_of = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
+  Shape shape = shape_of(kLargerConditionSize);
+  if (elements(shape) >= kElementsOfSeveralBlocks) return;
+  for (const int64_t value : kSizesOfSeveralBlocks)
+    if (elements(shape) < kElementsOfSeveralBlocks) shape = shape_of(value);
+  if (elements(shape) < kElementsOfSeveralBlocks) return;  // the promise has no such shape
+  const auto add_one = [&](std::string_view stage, Condition condition, const std::string& what) {
+    add(stage, shape, hard_sums(contract_, Family::Natural, Family::FewValues), condition);
+    requirements_.add(RequirementGroup::Conditions, what + " in several blocks",
+                      [&contract = contract_, what](const Trial& trial) {
+                        const std::vector<std::string> kinds = kinds_of(trial.condition);
+                        const Result<Size> size = size_of(contract, trial.shape);
+                        return size && size->elements >= kElementsOfSeveralBlocks &&
+                               std::find(kinds.begin(), kinds.end(), what) != kinds.end();
+                      });
+  };
+  for (const ScheduleKind kind : {ScheduleKind::LastFirst, ScheduleKind::Starved, ScheduleKind::Interleaved}) {
+    if (!options_.machines) break;
+    add_one("extreme schedules", {.schedule = schedule_of(kind, random_.bits() >> kScheduleShift)},
+            std::string(describe(kind)));
+  }
+  if (!contract_.require.concurrent) return;
+  for (const uint64_t schedule : {uint64_t{0}, kOverlapOther})
+    add_one("overlapping calls",
+            {.schedule = schedule, .ordered = schedule == 0, .overlapped = true}, "two calls at once");
+}
+
 }  // namespace assay::trial

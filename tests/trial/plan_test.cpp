@@ -324,5 +324,39 @@ TEST(Plan, TriesEachValueOfAScalarInASmallShape) {
   EXPECT_TRUE(found);
 }
 
+// With one dim, a size of 129 is one block.
+TEST(Plan, TriesOrdersAndOverlapWithSeveralBlocks) {
+  const auto contract = contract::parse(R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = "y[0] = sum[i](x[i])"
+)");
+  ASSERT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {});
+  std::set<std::string> open;
+  for (const Requirement* one : plan.requirements().open()) open.insert(one->text);
+  for (const char* text : {"two calls at once in several blocks", "last blocks and warps first in several blocks",
+                           "a starved block and warp in several blocks"})
+    EXPECT_TRUE(open.contains(text)) << text;
+  bool found = false;
+  for (int i = 0; i < 120; ++i) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    found |= planned.needed && planned.trial.condition.overlapped && planned.trial.shape.at("n") >= 10000;
+  }
+  EXPECT_TRUE(found);
+}
+
 }  // namespace
 }  // namespace assay::trial
