@@ -326,7 +326,7 @@ TEST(Plan, TriesEachValueOfAScalarInASmallShape) {
 
 // With one dim, a size of 129 is one block.
 TEST(Plan, TriesOrdersAndOverlapWithSeveralBlocks) {
-  const auto contract = contract::parse(R"(
+  const auto contract = contract::parse(R"toml(
 [kernel]
 source = "k.cu"
 entry = "k"
@@ -342,7 +342,7 @@ shape = [1]
 role = "out"
 [reference]
 formula = "y[0] = sum[i](x[i])"
-)");
+)toml");
   ASSERT_TRUE(contract) << contract.error().text();
   Plan plan(*contract, {});
   std::set<std::string> open;
