@@ -268,9 +268,23 @@ void Plan::add_families() {
   for (std::size_t i = 0; i < std::min(values, kMostScalarValues); ++i) {
     add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
         all(contract_, Family::SmallScale), rotating_condition());
-    for (const contract::ScalarSpec& spec : contract_.scalars)
-      if (i < spec.values.size())
-        stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
+    for (const contract::ScalarSpec& spec : contract_.scalars) {
+      if (i >= spec.values.size()) continue;
+      const contract::Scalar scalar = scalar_of(spec, spec.values[i]);
+      stages_.back().back().trial.scalars[spec.name] = scalar;
+      const bool is_small = std::ranges::any_of(stages_.back().back().trial.families, [](const auto& family) {
+        return family.second == Family::SmallScale;
+      });
+      if (spec.values.size() < 2 || !contract::is_float(spec.dtype) || !is_small) continue;
+      requirements_.add(RequirementGroup::Inputs,
+                        fmt::format("small-scale with {} = {:.6g}", spec.name, spec.values[i]),
+                        [name = spec.name, scalar](const Trial& trial) {
+                          return trial.scalars.at(name).bits == scalar.bits &&
+                                 std::ranges::any_of(trial.families, [](const auto& family) {
+                                   return family.second == Family::SmallScale;
+                                 });
+                        });
+    }
   }
   add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
       all(contract_, Family::HeavyTail), rotating_condition());
