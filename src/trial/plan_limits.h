@@ -122,6 +122,9 @@ inline constexpr int64_t kManyCallsSize = 5;
 // 16 blocks of 1,024 threads.
 inline constexpr double kElementsOfSeveralBlocks = 1 << 14;
 inline constexpr int64_t kSizesOfSeveralBlocks[] = {512, 2048, 8192, 16384};
+// Orders that they are run in, alone and beside another call.
+inline constexpr ScheduleKind kOrdersOfSeveralBlocks[] = {ScheduleKind::Interleaved, ScheduleKind::Starved,
+                                                          ScheduleKind::LastFirst, ScheduleKind::Shuffled};
 // Of sums that must come out the same in every order. Plan.RepeatsSumsOfUnlikeNumbersWhereBitsMustBeTheSame
 // wants two.
 inline constexpr int64_t kRepeatedSumSizes[] = {600, 2100};

@@ -1,6 +1,7 @@
 // The stages of a plan that are about inputs and conditions (plan_shapes.cpp: about shapes): the trials of each kind, the most
 // telling first.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -484,25 +485,26 @@ void Plan::add_conditions_of_several_blocks() {
   for (const int64_t value : kSizesOfSeveralBlocks)
     if (elements(shape) < kElementsOfSeveralBlocks) shape = shape_of(value);
   if (elements(shape) < kElementsOfSeveralBlocks) return;  // the promise has no such shape
-  const auto add_one = [&](std::string_view stage, Condition condition, const std::string& what) {
+  const auto add_one = [&](std::string_view stage, const Condition& condition) {
+    std::vector<std::string> wanted = {std::string(describe(schedule_kind(condition.schedule)))};
+    if (condition.overlapped) wanted.emplace_back("two calls at once");
     add(stage, shape, hard_sums(contract_, Family::Natural, Family::FewValues), condition);
-    requirements_.add(RequirementGroup::Conditions, what + " in several blocks",
-                      [&contract = contract_, what](const Trial& trial) {
+    requirements_.add(RequirementGroup::Conditions, fmt::format("{} in several blocks", fmt::join(wanted, ", ")),
+                      [&contract = contract_, wanted](const Trial& trial) {
                         const std::vector<std::string> kinds = kinds_of(trial.condition);
                         const Result<Size> size = size_of(contract, trial.shape);
                         return size && size->elements >= kElementsOfSeveralBlocks &&
-                               std::find(kinds.begin(), kinds.end(), what) != kinds.end();
+                               std::ranges::all_of(wanted, [&](const std::string& kind) {
+                                 return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+                               });
                       });
   };
-  for (const ScheduleKind kind : {ScheduleKind::LastFirst, ScheduleKind::Starved, ScheduleKind::Interleaved}) {
-    if (!options_.machines) break;
-    add_one("extreme schedules", {.schedule = schedule_of(kind, random_.bits() >> kScheduleShift)},
-            std::string(describe(kind)));
+  for (const ScheduleKind kind : kOrdersOfSeveralBlocks) {
+    if (!options_.machines && is_extreme(kind)) continue;
+    const uint64_t schedule = schedule_of(kind, random_.bits() >> kScheduleShift);
+    if (is_extreme(kind)) add_one("extreme schedules", {.schedule = schedule});
+    if (contract_.require.concurrent) add_one("overlapping calls", {.schedule = schedule, .overlapped = true});
   }
-  if (!contract_.require.concurrent) return;
-  for (const uint64_t schedule : {uint64_t{0}, kOverlapOther})
-    add_one("overlapping calls",
-            {.schedule = schedule, .ordered = schedule == 0, .overlapped = true}, "two calls at once");
 }
 
 }  // namespace assay::trial

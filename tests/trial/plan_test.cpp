@@ -347,7 +347,8 @@ formula = "y[0] = sum[i](x[i])"
   Plan plan(*contract, {});
   std::set<std::string> open;
   for (const Requirement* one : plan.requirements().open()) open.insert(one->text);
-  for (const char* text : {"two calls at once in several blocks", "last blocks and warps first in several blocks",
+  for (const char* text : {"a starved block and warp, two calls at once in several blocks",
+                           "last blocks and warps first in several blocks",
                            "a starved block and warp in several blocks"})
     EXPECT_TRUE(open.contains(text)) << text;
   bool found = false;
