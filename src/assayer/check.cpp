@@ -301,7 +301,8 @@ class Check {
           "not made for Python functions, which use whole tensors outside their kernels as well");
     if (plan.only_giants())
       leave_open(
-          "every shape that the contract promises is too large to be run whole, so a pass cannot be given; a smaller `min` "
+          "every shape that the contract promises is too large to be run whole, so a pass cannot be given; a "
+          "smaller `min` "
           "of a dim would allow it. Of some shapes a sample of the blocks was run");
     try_planned(plan);
     coverage_.conclude(plan);

@@ -345,7 +345,8 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
     const uint16_t words = words_at(at, bytes);
     const SettledRows::Words known = settled_.words(grid.first, at);
     if ((words & ~known.settled) == 0) continue;
-    if (at % bytes != 0 || ((words & ~known.open) != 0 && (known.asked || !open(actor, lock, at, words, true)))) {
+    if (at % bytes != 0 ||
+        ((words & ~known.open) != 0 && (known.asked || !open(actor, lock, at, words, true)))) {
       left |= 1u << lane;
       continue;
     }

@@ -102,8 +102,7 @@ uint32_t SingleWords::remember_lanes(const vgpu::Access& access, uint32_t lanes,
 
 uint32_t SingleWords::remember_marked(const vgpu::Access& access, uint32_t lanes, const Read& read) {
   if (read.first_author <= kNoGrid) return 0;
-  const uint32_t mark = read.first_author << kAuthorShift,
-                 now = read.author << kAuthorShift | read.bytes;
+  const uint32_t mark = read.first_author << kAuthorShift, now = read.author << kAuthorShift | read.bytes;
   uint32_t done = 0;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));

@@ -44,7 +44,8 @@ struct WordAuthors {
 
 class SingleWords {
  public:
-  static constexpr uint32_t kNoGrid = 1;  // the number of grids that have no marks: work before them may not be done
+  static constexpr uint32_t kNoGrid =
+      1;  // the number of grids that have no marks: work before them may not be done
 
   SingleWords(vgpu::Address base, uint64_t bytes);
   ~SingleWords();

@@ -280,22 +280,24 @@ int init_problem(const std::string& answer, const std::string& problem, const st
   const std::string target = out.empty() ? fs::path(answer).stem().string() : out;
   if (std::error_code error; fs::exists(target, error) && !fs::is_empty(target, error))
     return complain({"this folder exists already", target});
-  return become_module({"assay.problem.describe", "--answer", answer, "--problem", problem, "--out", target,
-                        "--sentence"});
+  return become_module(
+      {"assay.problem.describe", "--answer", answer, "--problem", problem, "--out", target, "--sentence"});
 }
 
 }  // namespace
 
 int init_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Writes a first contract from the signatures in a source file, from a PyTorch function, or from a problem of a "
+      "Writes a first contract from the signatures in a source file, from a PyTorch function, or from a "
+      "problem of a "
       "benchmark.",
       "assay init");
   std::string source, entry, from, problem, out;
   std::vector<std::string> tensors, scalars;
   arguments.add("source", source, "a .cu file; with --problem, an answer to it");
   arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
-  arguments.add("--from", from, "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become a formula");
+  arguments.add("--from", from,
+                "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become a formula");
   arguments.add("--tensor", tensors, "of --from, for each tensor it takes: \"x = bf16[rows, cols]\"");
   arguments.add("--scalar", scalars, "of --from, for each number it takes: \"eps = 1e-6\"");
   arguments.add("--problem", problem, "the problem of a benchmark, a file or a folder: writes a folder");

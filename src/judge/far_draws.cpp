@@ -42,7 +42,8 @@ struct Outcomes {
 
 class FarDraws {
  public:
-  FarDraws(const Reference& reference, const Bindings& bindings, const Outputs& outputs, const Options& options)
+  FarDraws(const Reference& reference, const Bindings& bindings, const Outputs& outputs,
+           const Options& options)
       : reference_(reference), bindings_(bindings), outputs_(outputs) {
     budget_ = {.tensor_cores = options.tensor_cores, .threads = options.threads};
     // What was chosen is an input of the reference that nobody has to make.
@@ -79,8 +80,9 @@ class FarDraws {
       const bool known = (weights->flags[i] & kNotKnown) == 0 && p + b >= 0 && p - b <= 1;
       found.low.push_back(std::clamp(p - b, 0.0, 1.0));
       found.high.push_back(std::clamp(p + b, 0.0, 1.0));
-      found.outcome.push_back(
-          static_cast<int8_t>(!known ? -1 : choice.is_output ? output.load(elements[i]) != 0 : 0));
+      found.outcome.push_back(static_cast<int8_t>(!known             ? -1
+                                                  : choice.is_output ? output.load(elements[i]) != 0
+                                                                     : 0));
     }
     if (choice.is_output) return found;
     // Which of the two results each element is.

@@ -18,8 +18,8 @@ namespace assay::judge {
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
 // `written`: by output, what was written. `options.on_read` makes the inputs.
-std::vector<Finding> judge_far_draws(const reference::Reference& reference, const contract::Bindings& bindings,
-                                     const Outputs& outputs, const std::map<std::string, Ranges>& written,
-                                     const Options& options);
+std::vector<Finding> judge_far_draws(const reference::Reference& reference,
+                                     const contract::Bindings& bindings, const Outputs& outputs,
+                                     const std::map<std::string, Ranges>& written, const Options& options);
 
 }  // namespace assay::judge

@@ -184,7 +184,8 @@ void Plan::add_short_sums() {
   const Shape shape = quick(uniform_shape(contract_, kBesideStretched));
   add("short sums", shape, hard_sums(contract_, Family::LargeMean, Family::Uniform), rotating_condition());
   requirements_.add(RequirementGroup::Inputs, "large-mean in short sums", [shape](const Trial& trial) {
-    return std::ranges::all_of(shape, [&](const auto& dim) { return trial.shape.at(dim.first) <= dim.second; }) &&
+    return std::ranges::all_of(shape,
+                               [&](const auto& dim) { return trial.shape.at(dim.first) <= dim.second; }) &&
            std::ranges::any_of(trial.families,
                                [](const auto& family) { return family.second == Family::LargeMean; });
   });
@@ -207,7 +208,8 @@ void Plan::add_scalar_values() {
         add("scalar values", shape, {}, rotating_condition());
         stages_.back().back().trial.scalars[spec.name] = scalar;
         if (size != kScalarSizes[0]) continue;
-        requirements_.add(RequirementGroup::Inputs, fmt::format("{} = {:.6g} in a small shape", spec.name, value),
+        requirements_.add(RequirementGroup::Inputs,
+                          fmt::format("{} = {:.6g} in a small shape", spec.name, value),
                           [shape, name = spec.name, scalar](const Trial& trial) {
                             return trial.shape == shape && trial.scalars.at(name).bits == scalar.bits;
                           });
@@ -489,7 +491,8 @@ void Plan::add_conditions_of_several_blocks() {
     std::vector<std::string> wanted = {std::string(describe(schedule_kind(condition.schedule)))};
     if (condition.overlapped) wanted.emplace_back("two calls at once");
     add(stage, shape, hard_sums(contract_, Family::Natural, Family::FewValues), condition);
-    requirements_.add(RequirementGroup::Conditions, fmt::format("{} in several blocks", fmt::join(wanted, ", ")),
+    requirements_.add(RequirementGroup::Conditions,
+                      fmt::format("{} in several blocks", fmt::join(wanted, ", ")),
                       [&contract = contract_, wanted](const Trial& trial) {
                         const std::vector<std::string> kinds = kinds_of(trial.condition);
                         const Result<Size> size = size_of(contract, trial.shape);
@@ -503,7 +506,8 @@ void Plan::add_conditions_of_several_blocks() {
     if (!options_.machines && is_extreme(kind)) continue;
     const uint64_t schedule = schedule_of(kind, random_.bits() >> kScheduleShift);
     if (is_extreme(kind)) add_one("extreme schedules", {.schedule = schedule});
-    if (contract_.require.concurrent) add_one("overlapping calls", {.schedule = schedule, .overlapped = true});
+    if (contract_.require.concurrent)
+      add_one("overlapping calls", {.schedule = schedule, .overlapped = true});
   }
 }
 

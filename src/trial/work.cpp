@@ -65,7 +65,8 @@ class Loops {
       if (!binder.high) continue;
       // An index in it counts as its own end: sum[s in 0..t + 1] takes at most about as many steps as t has values.
       auto high = IntExpr::parse(contract::to_text(*binder.high), ranges_);
-      if (high && std::ranges::all_of(high->dims(), [&](const std::string& dim) { return dims_.contains(dim); }))
+      if (high &&
+          std::ranges::all_of(high->dims(), [&](const std::string& dim) { return dims_.contains(dim); }))
         ranges_.try_emplace(binder.name, *high);
     }
     for (const auto& child : expr.children) learn(*child);

@@ -35,8 +35,8 @@ formula = ")" + formula + "\"\n");
   auto reference = reference::Reference::make(*contract);
   EXPECT_TRUE(reference) << reference.error().text();
   auto x = std::make_shared<Tensor>(Tensor::zeros(contract::DType::f32, {kCount}));
-  auto y = std::make_shared<Tensor>(
-      Tensor::zeros(is_mask ? contract::DType::u8 : contract::DType::f32, {kCount}));
+  auto y =
+      std::make_shared<Tensor>(Tensor::zeros(is_mask ? contract::DType::u8 : contract::DType::f32, {kCount}));
   const Ranges written = {{0, kBlock}, {kEnd - kBlock, 2 * kBlock}};
   for (const auto& [first, count] : written)
     for (int64_t i = first; i < first + count; ++i) {

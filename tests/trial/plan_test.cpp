@@ -319,7 +319,8 @@ TEST(Plan, TriesEachValueOfAScalarInASmallShape) {
   bool found = false;
   for (int i = 0; i < 120; ++i) {
     const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
-    found |= planned.needed && planned.trial.shape.at("N") == 2 && planned.trial.scalars.at("k").as_int() == -3;
+    found |=
+        planned.needed && planned.trial.shape.at("N") == 2 && planned.trial.scalars.at("k").as_int() == -3;
   }
   EXPECT_TRUE(found);
 }
@@ -347,9 +348,9 @@ formula = "y[0] = sum[i](x[i])"
   Plan plan(*contract, {});
   std::set<std::string> open;
   for (const Requirement* one : plan.requirements().open()) open.insert(one->text);
-  for (const char* text : {"a starved block and warp, two calls at once in several blocks",
-                           "last blocks and warps first in several blocks",
-                           "a starved block and warp in several blocks"})
+  for (const char* text :
+       {"a starved block and warp, two calls at once in several blocks",
+        "last blocks and warps first in several blocks", "a starved block and warp in several blocks"})
     EXPECT_TRUE(open.contains(text)) << text;
   bool found = false;
   for (int i = 0; i < 120; ++i) {
