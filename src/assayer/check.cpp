@@ -1,3 +1,23 @@
+// The check loop: from a contract to a verdict.
+//
+// A check is a loop over a plan (trial/plan.h), which lists trials in the order in which they are worth
+// running. Each round takes the next trial that fits into the time left, runs and judges it, and records what
+// it covered. A trial without errors makes the next one easier to predict (cost.h). A trial with an error is
+// handed to Failures (failures.h), which confirms it, finds its cause, shrinks it and adds it to the report;
+// then the check ends, unless it is to keep going.
+//
+//   prepare       build the subject, make the reference, read the code: notes, constants, tensor cores
+//   explore       make the plan, run the loop (try_planned), decide whether enough was tried for a pass
+//     next        the next trial: affordable, or required although the budget is spent
+//     run_step    run it; if it does not end in time, find out whether it ever does (hang.cpp)
+//     settle      a failing trial becomes findings (Failures)
+//   finish        the verdict, and what was not covered
+//
+// Time decides what is tried, so two clocks are kept. spent() is elapsed time without compiling, and is
+// compared with the budget. own() leaves out the time in which other work on the machine kept this check
+// waiting, and limits the trials that a pass requires: a busy machine makes a check slower, but does not
+// change its verdict. Every choice that depended on time goes into a timeline (timeline.h), which `--repeat`
+// follows instead of the clock.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -230,7 +250,7 @@ class Check {
       result.state = TrialState::Judged;
       return result;
     }
-    say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
+    say(fmt::format("still running after {:.0f} s: slow or endless?", limit));
     const bool endless = failures_->never_ends(planned.trial, result);
     for (const auto& [shape, seconds] : result.probed) cost_.learn(shape, seconds);
     if (endless || planned.brief || patience_ == kTrialSeconds) return result;
@@ -447,7 +467,8 @@ class Check {
     if (trials_) subject_.seconds += trials_->build_seconds() - built_;
     report.seconds = subject_.seconds + (trials_ ? spent() : 0);
     if (trials_ && !trials_->files_guarded())
-      coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
+      coverage_.miss(
+          "writes outside the worker's folder: this Linux kernel lacks Landlock, which would block them");
     if (wants_kernel() && failures_) {
       if (auto finding = kernels_.finding(contract_.origin.answer.empty() ? subject_.symbol : "the function"))
         failures_->report_no_kernel(*kernels_.without(), *finding);

@@ -44,10 +44,9 @@ std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64
 // A loop of which iterations were left out: there is none in which it ends.
 Finding endless(const SampledLaunch& launch, const std::string& entry) {
   evidence::Process process{.entry = entry, .kernel = launch.kernel};
-  process.limit =
-      launch.endless->wraps
-          ? "a count of 32 bits wraps before this loop reaches its end, so that it goes on for ever"
-          : "what this loop counts does not grow towards its end";
+  process.limit = launch.endless->wraps
+                      ? "a 32-bit counter wraps before this loop reaches its end, so the loop never ends"
+                      : "the counter of this loop does not grow towards its end";
   Finding finding{.kind = Kind::Timeout};
   if (launch.endless->line > 0) {
     finding.where = {shown(launch.endless->file), launch.endless->line};
@@ -158,7 +157,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
     result.sampled.run += launch.run;
     if (launch.run > 0 || launch.blocks == 0) continue;
     unsampled(
-        fmt::format("no block of {} came to its end within {:.2g} s; its accesses until then were checked",
+        fmt::format("no block of {} finished within {:.2g} s; only its accesses up to then were checked",
                     plain_name(launch.kernel), 2 * seconds));
     return true;
   }

@@ -5,12 +5,12 @@
 // any schedule. The parts:
 //
 //   race_clock.h     vector clocks: order within a launch, from barriers, fences and strong accesses
-//   race_order.h     order between kernels, copies and fills, from streams, events and waits of the host
+//   race_order.h     order between kernels, copies and fills, from streams, events and host-side waits
 //   race_cluster.h   order within clusters: cluster barriers, mbarriers, asynchronous copies
 //   race_shadow.h    for each word of memory, the last write and two reads to compare a new access with; an
-//   older
-//                    access may be forgotten, which can hide a race but never invents one
+//                    older access may be forgotten, which can hide a race but never invents one
 //   race_shared.h    the same for shared memory, in a form that is fast to reset at a barrier
+//   race_judge.h     whether two accesses are a race
 //   race_report.h    evidence for a finding
 //
 // Two kinds of conflict are not races: stores of the value that is already there, and loads that the compiler

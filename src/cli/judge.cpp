@@ -223,12 +223,12 @@ std::string within_width(const std::string& text, int width) {
 }  // namespace
 
 int formula_command(std::vector<std::string> args) {
-  Arguments arguments("Shows what was understood of a contract: shapes, ranges, reductions, budgets.",
+  Arguments arguments("Shows how Assay reads a contract: shapes, ranges, reductions, budgets.",
                       "assay formula");
   std::string path, json;
   bool schema = false;
   arguments.add("contract", path, "the contract");
-  arguments.add("--json", json, "write the same for programs to this file");
+  arguments.add("--json", json, "write the same as JSON to this file");
   arguments.add_flag("--schema", schema, "print a JSON Schema of contracts, for editors");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (schema) {
@@ -254,7 +254,7 @@ namespace {
 // A module of the package, in a process that takes the place of this one.
 int become_module(const std::vector<std::string>& words) {
   const std::string package = python_package_folder();
-  if (package.empty()) return complain({"the Python package of Assay is not beside this program"});
+  if (package.empty()) return complain({"Assay's Python package is not next to this program"});
   std::vector<std::string> command = {python_program(), "-m"};
   command.insert(command.end(), words.begin(), words.end());
   setenv("PYTHONPATH", path_with(package, "PYTHONPATH").c_str(), 1);
@@ -268,7 +268,7 @@ int become_module(const std::vector<std::string>& words) {
 int init_from(const std::string& function, const std::vector<std::string>& tensors,
               const std::vector<std::string>& scalars, const std::string& out) {
   const std::string target = out.empty() ? function.substr(function.rfind(':') + 1) + ".toml" : out;
-  if (std::error_code error; fs::exists(target, error)) return complain({"this file exists already", target});
+  if (std::error_code error; fs::exists(target, error)) return complain({"this file already exists", target});
   std::vector<std::string> words = {"assay.traced", function, "--output", target};
   for (const std::string& text : tensors) words.insert(words.end(), {"--tensor", text});
   for (const std::string& text : scalars) words.insert(words.end(), {"--scalar", text});
@@ -279,7 +279,7 @@ int init_from(const std::string& function, const std::vector<std::string>& tenso
 int init_problem(const std::string& answer, const std::string& problem, const std::string& out) {
   const std::string target = out.empty() ? fs::path(answer).stem().string() : out;
   if (std::error_code error; fs::exists(target, error) && !fs::is_empty(target, error))
-    return complain({"this folder exists already", target});
+    return complain({"this folder already exists", target});
   return become_module(
       {"assay.problem.describe", "--answer", answer, "--problem", problem, "--out", target, "--sentence"});
 }
@@ -288,20 +288,19 @@ int init_problem(const std::string& answer, const std::string& problem, const st
 
 int init_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Writes a first contract from the signatures in a source file, from a PyTorch function, or from a "
-      "problem of a "
-      "benchmark.",
+      "Drafts a contract from the signatures in a source file, from a PyTorch function, or from a benchmark's "
+      "problem.",
       "assay init");
   std::string source, entry, from, problem, out;
   std::vector<std::string> tensors, scalars;
   arguments.add("source", source, "a .cu file; with --problem, an answer to it");
-  arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
+  arguments.add("--entry", entry, "the extern \"C\" function; by default the last one");
   arguments.add("--from", from,
-                "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become a formula");
-  arguments.add("--tensor", tensors, "of --from, for each tensor it takes: \"x = bf16[rows, cols]\"");
-  arguments.add("--scalar", scalars, "of --from, for each number it takes: \"eps = 1e-6\"");
-  arguments.add("--problem", problem, "the problem of a benchmark, a file or a folder: writes a folder");
-  arguments.add("-o,--output", out, "the contract to write; else beside the source, .toml");
+                "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become the formula");
+  arguments.add("--tensor", tensors, "with --from, for each tensor argument: \"x = bf16[rows, cols]\"");
+  arguments.add("--scalar", scalars, "with --from, for each number argument: \"eps = 1e-6\"");
+  arguments.add("--problem", problem, "a benchmark's problem, a file or a folder: writes a folder");
+  arguments.add("-o,--output", out, "the contract to write; by default next to the source, as .toml");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (!problem.empty()) {
     if (source.empty() || !from.empty()) return complain({"--problem takes an answer, and not --from"});
@@ -314,7 +313,7 @@ int init_command(std::vector<std::string> args) {
   if (!text) return complain({fmt::format("this source cannot be read: {}", text.error().message), source});
   const fs::path target = out.empty() ? fs::path(source).replace_extension(".toml") : fs::path(out);
   if (std::error_code error; fs::exists(target, error))
-    return complain({"this file exists already", target.string()});
+    return complain({"this file already exists", target.string()});
   std::error_code error;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   const fs::path relative = fs::relative(source, folder, error);

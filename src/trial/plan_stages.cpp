@@ -448,7 +448,7 @@ void Plan::add_conditions() {
     // Sums of alike numbers come out the same in every order.
     if (contract_.require.deterministic && value == kConditionSize) {
       requirements_.add(
-          RequirementGroup::Conditions, "sums of unlike numbers, repeated", [](const Trial& trial) {
+          RequirementGroup::Conditions, "sums of different numbers, repeated", [](const Trial& trial) {
             return trial.condition.repeated &&
                    std::any_of(trial.families.begin(), trial.families.end(),
                                [](const auto& family) { return family.second == Family::HeavyTail; });

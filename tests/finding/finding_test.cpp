@@ -133,7 +133,7 @@ TEST(Advice, OfAnAccessOutOfBoundsFollowsFromWhereItLies) {
     return std::string(advice({.kind = Kind::OutOfBounds, .evidence = access}));
   };
   EXPECT_EQ(at(4096), info(Kind::OutOfBounds).fix);
-  EXPECT_NE(at(-4).find("from below"), std::string::npos);
+  EXPECT_NE(at(-4).find("lower bound"), std::string::npos);
   EXPECT_NE(at(-(int64_t{1} << 33)).find("64 bits"), std::string::npos);
   EXPECT_NE(at(-65536, true, uint64_t{1} << 33).find("64 bits"), std::string::npos);
   EXPECT_NE(at(int64_t{1} << 34).find("64 bits"), std::string::npos);
