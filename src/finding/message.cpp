@@ -59,7 +59,10 @@ std::string_view bounds_advice(const evidence::Access& access) {
            "stream";
   // Farther than tails, halos and rows go: where a product of 32 bits has wrapped.
   constexpr int64_t kFar = 1 << 30;
-  if (place.offset < -kFar || place.offset > static_cast<int64_t>(place.allocation->bytes) + kFar)
+  // In a tensor of so many bytes, a negative index is a sum or a product that has wrapped.
+  constexpr uint64_t kGiant = uint64_t{1} << 31;
+  const bool wraps = place.offset < 0 && place.allocation->bytes >= kGiant;
+  if (wraps || place.offset < -kFar || place.offset > static_cast<int64_t>(place.allocation->bytes) + kFar)
     return "widen the index to 64 bits before multiplying (int64_t{row} * columns)";
   return place.offset < 0 ? "also guard the lower bound (if (i >= 0))" : "";
 }
