@@ -22,6 +22,7 @@
 
 #include <functional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "prove/execute.h"
@@ -195,6 +196,8 @@ class Lowering {
     Int divisor;
   };
   std::vector<Elimination> eliminations_;
+  // Values that may wrap, and how often: by polynomial, width and sign.
+  std::map<std::tuple<Poly, unsigned, bool>, std::pair<Atom, Atom>> wrapped_;
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
   bool imprecise_ = false, trusting_ = false;

@@ -49,15 +49,6 @@ bool is_volatile(const Access& access) {
   return access.instruction->has(Mod::volatile_) && access.effect != Effect::Atomic;
 }
 
-// A barrier that all threads of the block take part in.
-bool orders_block(const ptx::Instruction& i) {
-  const bool syncs = i.opcode == Opcode::bar_sync || i.opcode == Opcode::barrier_sync;
-  const bool reduces = i.opcode == Opcode::bar_red || i.opcode == Opcode::barrier_red;
-  if (!syncs && !reduces) return false;
-  const size_t number = reduces ? 1 : 0, most = reduces ? 3 : 1;  // with one more, some threads only
-  return i.operands.size() == most && i.operands[number].kind == ptx::Operand::Kind::Immediate;
-}
-
 bool orders_warp(const ptx::Instruction& i) {
   return i.opcode == Opcode::bar_warp_sync && i.operands[0].kind == ptx::Operand::Kind::Immediate &&
          static_cast<uint32_t>(i.operands[0].bits) == 0xffffffff;

@@ -101,10 +101,12 @@ std::string terminal(const Proof& proof, const report::TerminalOptions& options)
     for (const Obligation& obligation : proof.obligations)
       if (obligation.kernel == kernel) text += obligation_text(obligation, options);
   }
-  text += "\n" + report::wrapped(checked_text(proof), options.width, "");
-  text += "Assumed:\n";
-  for (const std::string& assumption : proof.assumptions)
-    text += report::wrapped("- " + assumption, options.width, "  ");
+  if (!proof.launches.empty()) {
+    text += "\n" + report::wrapped(checked_text(proof), options.width, "");
+    text += "Assumed:\n";
+    for (const std::string& assumption : proof.assumptions)
+      text += report::wrapped("- " + assumption, options.width, "  ");
+  }
   if (!proof.deviations.empty()) {
     text += "The launch relation does not hold (a limit of the prover, not a finding):\n";
     for (const std::string& deviation : proof.deviations)

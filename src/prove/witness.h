@@ -21,6 +21,9 @@ namespace assay::prove {
 // What shows that an obligation fails, by the obligation's name.
 std::span<const Kind> kinds_of(std::string_view obligation);
 
+// The obligation that an error of this kind refutes, whatever its cause; empty: none.
+std::string_view obligation_of(Kind kind);
+
 struct Witness {
   std::vector<Finding> findings;  // the first refutes; others are its consequences
   Json files;                     // the contract and the sources, so that the report alone shows it again
@@ -32,6 +35,12 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
 // The same for trials, of which those that are too large to run are left out.
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options);
+
+// The same for errors of any kind that refutes an obligation but these: of kernels about which the prover has nothing to say.
+std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
+                                             std::span<const contract::Shape> shapes,
+                                             std::span<const std::string> refuted,
+                                             const assayer::CheckOptions& options);
 
 // An index that wraps may stay within its tensor: then all there is to see is what an element in another's place does. That
 // may have another cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind.
