@@ -97,7 +97,8 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
     if (const uint32_t entry = variant->entry_of[inst.index]) {
       const Inst* next =
           variant->code->run()(&w, function.code.data(), (entry - 1) | trusted, &kernel.runtime);
-      if (reinterpret_cast<uintptr_t>(next) != kNotEntered) return next;
+      // Left where it was entered: the interpreter takes this instruction, or nobody would get any further.
+      if (reinterpret_cast<uintptr_t>(next) != kNotEntered && next != &inst) return next;
     }
   }
   return kernel.interpreted[inst.index](w, inst);

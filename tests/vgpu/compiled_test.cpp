@@ -156,6 +156,29 @@ $skip:
               "a reduction");
 }
 
+// Code is entered behind a barrier, at an instruction that it leaves at: where lanes part, or an address wraps.
+TEST(Compiled, LeavesWhereItIsEntered) {
+  expect_same(kernel(R"(
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd5, %rd2, %rd3;
+  setp.lt.u32 %p1, %r1, 40;
+  mov.u32 %r10, 1;
+  bar.sync 0;
+  @%p1 bra $low;
+  mov.u32 %r10, 2;
+$low:
+  st.global.u32 [%rd5], %r10;)"),
+              "lanes that part behind a barrier");
+  expect_same(kernel(R"(
+  mul.wide.u32 %rd3, %r2, 8;
+  add.s64 %rd5, %rd2, %rd3;
+  add.u32 %r10, %r1, 0x7ffffff0;
+  bar.sync 0;
+  cvt.s64.s32 %rd6, %r10;
+  st.global.u64 [%rd5], %rd6;)"),
+              "lanes that wrap behind a barrier");
+}
+
 TEST(Compiled, WideAddressesThatWrap) {
   expect_same(kernel(R"(
   add.u32 %r10, %r1, 0x7ffffff0;
