@@ -134,6 +134,15 @@ void Emitter::read_warp() {
   shared_bytes_ =
       LLVMBuildZExt(ir_.b, field(block, offsetof(Block, shared_bytes), ir_.integer(32)), ir_.integer(64), "");
   parameters_ = field(grid, offsetof(GridContext, parameters), p);
+  if (request_.watched) {
+    const auto flag = [&](size_t at) {
+      return ir_.compare(LLVMIntNE, ir_.load(ir_.integer(8), ir_.offset(runtime_, at), 1), ir_.constant(8, 0));
+    };
+    shared_initialised_ = field(block, offsetof(Block, shared_initialised), p);
+    reports_global_ = flag(offsetof(CompiledRuntime, reports_global));
+    reports_shared_ = flag(offsetof(CompiledRuntime, reports_shared));
+    worker_ = field(warp_, offsetof(Warp, worker), p);
+  }
   interpreted_ = field(runtime_, offsetof(CompiledRuntime, interpreted), p);
   LLVMBuildStore(ir_.b, ir_.constant(64, 0), counted_);
   LLVMBuildStore(ir_.b, field(warp_, offsetof(Warp, slice), ir_.integer(64)), slice_);

@@ -43,6 +43,9 @@ class Emitter {
   Value warp_ = nullptr, code_ = nullptr, runtime_ = nullptr;
   Value planes_ = nullptr, poison_ = nullptr, sites_ = nullptr, interpreted_ = nullptr;
   Value shared_ = nullptr, shared_bytes_ = nullptr, parameters_ = nullptr;
+  // Of watched code: the initialised bytes of shared memory; whether accesses to global and shared memory are reported;
+  // the thread of the host.
+  Value shared_initialised_ = nullptr, reports_global_ = nullptr, reports_shared_ = nullptr, worker_ = nullptr;
   Value counted_ = nullptr,
         slice_ = nullptr;  // variables: instructions since the warp's own count, and what it had left
 
@@ -106,10 +109,18 @@ class Emitter {
   Place find_place(const Operation& op, const Form& form);
   Value within(const Operation& op, Value address, uint64_t span, Value& host);
   void load_vectors(const Operation& op, const Form& form, const Place& place);
+  Value load_apart(const Operation& op, const Form& form, const Place& place);
   void load_scalars(const Operation& op, const Form& form, const Place& place);
   void store_vectors(const Operation& op, const Form& form, const Place& place);
   Value widen(const Operation& op, Value v) const;
   Value narrow(const Operation& op, Value v) const;
+
+  // ---- notes.cpp: what watched code does besides ----
+  void note_load(size_t i, const Form& form, const Place& place, BlockRef slow);
+  void note_store(size_t i, const Form& form, const Place& place);
+  void require(Value good, BlockRef otherwise);
+  void require_defined(const Operation& op, Value address, uint64_t bytes, BlockRef otherwise);
+  void push_load(size_t i, const Form& form, const Place& place);
 };
 
 }  // namespace assay::compiler

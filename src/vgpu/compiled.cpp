@@ -60,30 +60,33 @@ bool bytes_defined(const SiteRange& range, Address address, uint32_t bytes) {
   return all_initialised(range.initialised, at, bytes);
 }
 
-bool bytes_defined(const Block& block, Address offset, uint32_t bytes) {
-  constexpr uint64_t kOnes = 0x0101010101010101;
-  return all_set(block.shared_initialised + offset, bytes < 8 ? kOnes >> (64 - 8 * bytes) : kOnes, bytes);
+void set_bytes(Warp& w, const MemoryForm& form, Address at, uint32_t bytes) {
+  if (form.space == ptx::Space::Shared) {
+    std::memset(w.block->shared_initialised + at, 1, bytes);
+    return;
+  }
+  const SiteRange& range = w.sites[form.site];
+  if (!bytes_defined(range, at, bytes)) set_initialised(range.initialised, at - range.low, bytes, true);
 }
 
-bool note_load(Warp& w, const Inst& inst, Address first, Address second, uint32_t shape_number) {
+void note_store(Warp& w, const Inst& inst, Address first, Address second, uint32_t shape_number) {
   const auto& form = *static_cast<const MemoryForm*>(inst.extra);
-  const auto shape = static_cast<Shape>(shape_number);
-  const bool shared = form.space == ptx::Space::Shared;
-  const uint32_t half =
-      shape == Shape::Unit || shape == Shape::HalfUnit ? form.bytes * kWarpSize / 2 : form.bytes;
-  const auto defined = [&](Address at, uint32_t bytes) {
-    return shared ? bytes_defined(*w.block, at, bytes) : bytes_defined(w.sites[form.site], at, bytes);
-  };
-  const bool run = shape == Shape::Unit;
-  if (!defined(first, run ? 2 * half : half)) return false;
-  if (!run && second != first && !defined(second, half)) return false;
-  const ptx::Space space = shared ? ptx::Space::Shared : ptx::Space::Global;
-  if (w.grid->listeners_of(space).empty()) return true;
-  if (!form.may_wait) return false;
-  PendingLoads& pending = shared ? w.worker->pending_shared : w.worker->pending_global;
-  pending.loads[pending.count] = {&inst, first, second, form.bytes, shape};
-  if (++pending.count == PendingLoads::kMost) deliver_pending_loads(w);
-  return true;
+  const uint32_t half = form.bytes * kWarpSize / 2;
+  // Halves that meet are one run.
+  const Shape shape = second - first == half ? Shape::Unit : static_cast<Shape>(shape_number);
+  const ptx::Space space = form.space == ptx::Space::Shared ? ptx::Space::Shared : ptx::Space::Global;
+  if (!w.grid->listeners_of(space).empty()) {
+    Address addresses[kWarpSize];
+    const ShapedLoad place{&inst, first, second, form.bytes, shape};
+    place.access(space, addresses);
+    announce(w, inst, form, space, shape, kAllLanes, addresses, w.planes + form.planes[0]);
+  }
+  if (shape == Shape::Unit) {
+    set_bytes(w, form, first, 2 * half);
+  } else {
+    set_bytes(w, form, first, half);
+    set_bytes(w, form, second, half);
+  }
 }
 
 // The handler of the instructions where compiled code can be entered.
@@ -107,7 +110,9 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
 std::shared_ptr<CompiledKernel> make_kernel(const Function& function) {
   auto kernel = std::make_shared<CompiledKernel>();
   for (const Inst& inst : function.code) kernel->interpreted.push_back(inst.run);
-  kernel->runtime = {kernel->interpreted.data(), note_load};
+  kernel->runtime = {.interpreted = kernel->interpreted.data(),
+                     .note_store = note_store,
+                     .deliver = deliver_pending_loads};
   return kernel;
 }
 
@@ -139,6 +144,10 @@ void compile(Program& program, Function& function, const GridContext& grid, Bloc
 
 }  // namespace
 
+bool load_compiler() {
+  return compiler() != nullptr;
+}
+
 Compiling default_compiling() {
   static const Compiling wanted = [] {
     const char* text = std::getenv("ASSAY_ENGINE");
@@ -164,6 +173,8 @@ const CompiledVariant* choose_code(Program& program, const GridContext& grid, ui
   if (!function.compiled) function.compiled = make_kernel(function);
   CompiledKernel& kernel = *function.compiled;
   kernel.executed += executed;
+  kernel.runtime.reports_global = !grid.listeners_of(ptx::Space::Global).empty();
+  kernel.runtime.reports_shared = !grid.listeners_of(ptx::Space::Shared).empty();
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
   // Watched kernels gain little: what listeners do takes most of their time (docs/measurements/engine.md).

@@ -35,9 +35,12 @@ BlockShape shape_of_block(const Dim3& block);
 // What compiled code asks of the engine.
 struct CompiledRuntime {
   const Handler* interpreted;  // by Inst::index: the handlers of the kernel's instructions
-  // Watched code: a load of all lanes whose first and seventeenth addresses are these. True: every byte is
-  // initialised, and the load is reported. False: nothing has happened.
-  bool (*note_load)(Warp& warp, const Inst& inst, Address first, Address second, uint32_t shape);
+  // Watched code: a store of all lanes, whose first and seventeenth addresses are these and whose values are in their
+  // plane, is about to happen. Reports it; the bytes count as initialised.
+  void (*note_store)(Warp& warp, const Inst& inst, Address first, Address second, uint32_t shape);
+  void (*deliver)(const Warp& warp);  // deliver_pending_loads
+  // Of the launch that runs: somebody wants these accesses.
+  bool reports_global = false, reports_shared = false;
 };
 
 // Runs from entry `entry` on; with kTrusted, registers are what they were when the code was left. Returns what a Handler returns; kNotEntered where some value is not what the code
@@ -103,6 +106,10 @@ struct CompiledKernel {
 inline Handler interpreted_handler(const Function& function, const Inst& inst) {
   return function.compiled ? function.compiled->interpreted[inst.index] : inst.run;
 }
+
+// Loads the compiler's library now rather than when a kernel is hot: for a process that will be confined by then, or
+// whose system calls will be observed. Takes 20 ms. False: there is none, and everything is interpreted.
+bool load_compiler();
 
 // Before a launch, and before each of its steps: compiles the kernel if that pays, and says which code the launch
 // enters; null: none. Nothing of the program may be running. `executed`: warp instructions since the last call.
