@@ -16,7 +16,7 @@ namespace assay::compiler {
 class Emitter {
  public:
   Emitter(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow, const std::vector<Form>& forms);
-  std::vector<uint32_t> run();
+  void run(vgpu::CompiledObject& object);
 
  private:
   Ir& ir_;
@@ -38,8 +38,8 @@ class Emitter {
   };
   std::vector<Exit> exits_;
   std::vector<BlockRef> exit_of_;  // by body index, as exit_at() has made them
-  std::vector<uint32_t> entries_;
-  BlockRef refused_ = nullptr;
+  vgpu::CompiledObject* object_ = nullptr;  // its entries, and what they rely on
+  std::vector<Value> steps_;                // constants: those of object_->steps
   Value warp_ = nullptr, code_ = nullptr, runtime_ = nullptr;
   Value planes_ = nullptr, poison_ = nullptr, sites_ = nullptr, interpreted_ = nullptr;
   Value shared_ = nullptr, shared_bytes_ = nullptr, parameters_ = nullptr;
@@ -54,7 +54,8 @@ class Emitter {
   void make_variables();
   void read_warp();
   void emit_entries(Value entry);
-  void emit_entry(size_t i, bool trusted);
+  std::vector<vgpu::EntryCheck> emit_entry(size_t i);
+  uint32_t steps_of(const Form& form);
   bool is_passed_together(size_t i) const;
   void emit_instruction(size_t i);
   void emit_branch(size_t i);
@@ -74,8 +75,8 @@ class Emitter {
   Value plane(uint32_t reg, unsigned lane = 0) const;
   Value poison(uint32_t reg) const;
   void write_plane(uint32_t reg);
+  void write_scalars(uint32_t reg);
   void read_plane(uint32_t reg);
-  Value plane_agrees(uint32_t reg);  // with the register's form
 
   // ---- Values ----
   Form form(const Source& s) const { return form_of(s, forms_, request_.shape); }

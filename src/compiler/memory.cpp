@@ -36,6 +36,18 @@ Pattern pattern_of(const Form& f, const Operation& op, uint32_t bytes) {
                                                                                              : Pattern::None;
 }
 
+// Rows of a block 16 wide often start a known distance apart, or at one place: then each half is a run or one place.
+Form by_halves(Form f, int64_t bytes) {
+  if (!f.is_scalar() || f.two || f.is_flat() || steps_by(f, bytes)) return f;
+  const int64_t step = f.step[1] - f.step[0], middle = f.step[kHalf];
+  if (step != 0 && step != bytes) return f;
+  for (unsigned l = 0; l < kLanes; ++l)
+    if (f.step[l] != (l < kHalf ? 0 : middle) + step * (l % kHalf)) return f;
+  f.two = true;
+  for (unsigned l = kHalf; l < kLanes; ++l) f.step[l] -= middle;
+  return f;
+}
+
 uint32_t bytes_of(const Operation& op) {
   return op.element_bytes * static_cast<uint32_t>(std::max(op.to.size(), op.from.size()));
 }
@@ -210,7 +222,7 @@ void Emitter::store_vectors(const Operation& op, const Form& f, const Place& pla
 
 void Emitter::emit_access(size_t i) {
   const Operation& op = flow_.operations[i];
-  const Form f = form(op.address);
+  const Form f = by_halves(form(op.address), bytes_of(op));
   const Pattern pattern = pattern_of(f, op, bytes_of(op));
   // A watched store is reported by lane unless it is a run.
   const bool plain = pattern == Pattern::Run || (pattern == Pattern::One && op.code == Code::Load);

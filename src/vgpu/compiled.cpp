@@ -89,19 +89,70 @@ void note_store(Warp& w, const Inst& inst, Address first, Address second, uint32
   }
 }
 
+template <class T>
+void spread_lanes(void* plane, uint64_t first, uint64_t second, const int64_t* steps) {
+  T* lane = static_cast<T*>(plane);
+  constexpr uint32_t kHalf = kWarpSize / 2;
+  for (uint32_t l = 0; l < kHalf; ++l) lane[l] = static_cast<T>(first + static_cast<uint64_t>(steps[l]));
+  for (uint32_t l = kHalf; l < kWarpSize; ++l)
+    lane[l] = static_cast<T>(second + static_cast<uint64_t>(steps[l]));
+}
+
+void spread(void* plane, uint64_t first, uint64_t second, const int64_t* steps, uint32_t bits) {
+  const auto make = bits == 16 ? spread_lanes<uint16_t> : bits == 32 ? spread_lanes<uint32_t> : spread_lanes<uint64_t>;
+  make(plane, first, second, steps);
+}
+
+template <class T>
+bool has_steps(const Warp& w, const EntryCheck& check, const LaneSteps& steps) {
+  const T* lane = reinterpret_cast<const T*>(w.planes + check.plane);
+  constexpr uint32_t kHalf = kWarpSize / 2;
+  const T first = lane[0], second = check.two ? lane[kHalf] : first;
+  T wrong = check.constant ? static_cast<T>(first ^ static_cast<T>(check.value)) : T{0};
+  for (uint32_t l = 0; l < kHalf; ++l) wrong |= lane[l] ^ static_cast<T>(first + static_cast<T>(steps[l]));
+  for (uint32_t l = kHalf; l < kWarpSize; ++l)
+    wrong |= lane[l] ^ static_cast<T>(second + static_cast<T>(steps[l]));
+  return wrong == 0;
+}
+
+bool agrees(const Warp& w, const EntryCheck& check, const std::vector<LaneSteps>& steps) {
+  switch (check.bits) {
+    case 1: {
+      const auto mask = *reinterpret_cast<const uint32_t*>(w.planes + check.plane);
+      return mask == 0 || mask == kAllLanes;
+    }
+    case 16:
+      return has_steps<uint16_t>(w, check, steps[check.steps]);
+    case 32:
+      return has_steps<uint32_t>(w, check, steps[check.steps]);
+    default:
+      return has_steps<uint64_t>(w, check, steps[check.steps]);
+  }
+}
+
+// Whether registers are what the code relies on; `trusted`: they are what they were when it was left.
+bool may_enter(const Warp& w, const CompiledVariant& variant, uint32_t entry, bool trusted) {
+  uint32_t undefined = 0;
+  for (const EntryCheck& check : variant.checks[entry]) {
+    if (w.poison) undefined |= w.poison[check.plane / 64];
+    if (check.scalar && !trusted && !agrees(w, check, variant.steps)) return false;
+  }
+  return undefined == 0;
+}
+
 // The handler of the instructions where compiled code can be entered.
 const Inst* enter_compiled(Warp& w, const Inst& inst) {
   const Function& function = *w.frame->function;
   const CompiledKernel& kernel = *function.compiled;
   const CompiledVariant* variant = w.grid->compiled;
-  const uint32_t trusted = w.left_at == &inst - 1 ? kTrusted : 0;
+  const bool trusted = w.left_at == &inst - 1;
   w.left_at = nullptr;
   if (variant != nullptr && w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused) {
-    if (const uint32_t entry = variant->entry_of[inst.index]) {
-      const Inst* next =
-          variant->code->run()(&w, function.code.data(), (entry - 1) | trusted, &kernel.runtime);
+    const uint32_t entry = variant->entry_of[inst.index];
+    if (entry != 0 && may_enter(w, *variant, entry - 1, trusted)) {
+      const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);
       // Left where it was entered: the interpreter takes this instruction, or nobody would get any further.
-      if (reinterpret_cast<uintptr_t>(next) != kNotEntered && next != &inst) return next;
+      if (next != &inst) return next;
     }
   }
   return kernel.interpreted[inst.index](w, inst);
@@ -112,7 +163,8 @@ std::shared_ptr<CompiledKernel> make_kernel(const Function& function) {
   for (const Inst& inst : function.code) kernel->interpreted.push_back(inst.run);
   kernel->runtime = {.interpreted = kernel->interpreted.data(),
                      .note_store = note_store,
-                     .deliver = deliver_pending_loads};
+                     .deliver = deliver_pending_loads,
+                     .spread = spread};
   return kernel;
 }
 
@@ -139,6 +191,8 @@ void compile(Program& program, Function& function, const GridContext& grid, Bloc
     variant.entry_of[object.entries[e]] = e + 1;
     function.code[object.entries[e]].run = enter_compiled;
   }
+  variant.checks = std::move(object.checks);
+  variant.steps = std::move(object.steps);
   variant.code = std::move(code);
 }
 
