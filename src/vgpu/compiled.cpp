@@ -17,8 +17,8 @@ namespace assay::vgpu {
 
 namespace {
 
-// Compiling takes about a millisecond for each instruction of a kernel, and interpreting 3.5 ns for each that a warp
-// executes: a kernel is compiled when it has run for as long as that takes.
+// Compiling takes about a millisecond for each instruction of a kernel, two with checks; interpreting 3.5 ns for each
+// that a warp executes, 8 with checks. A kernel is compiled when it has run for as long as that takes.
 constexpr uint64_t kHotPerInstruction = 250'000;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
@@ -231,8 +231,8 @@ const CompiledVariant* choose_code(Program& program, const GridContext& grid, ui
   kernel.runtime.reports_shared = !grid.listeners_of(ptx::Space::Shared).empty();
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
-  // Watched kernels gain little: what listeners do takes most of their time (docs/measurements/engine.md).
-  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.watched;
+  // A sampled launch has so many seconds of the processor, in which it should run blocks.
+  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.info.config.sampled;
   if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
   return variant.code ? &variant : nullptr;
 }

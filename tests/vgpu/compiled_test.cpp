@@ -2,8 +2,6 @@
 // watched, for blocks of every shape.
 #include "vgpu/compiled.h"
 
-#include <fmt/format.h>
-
 #include <random>
 #include <utility>
 
@@ -18,35 +16,44 @@ using testing::Machine;
 constexpr uint32_t kWords = 1 << 13;
 constexpr uint32_t kRandomKernels = 12;  // a quarter of a second each
 
-// What checks are told, one line for each event.
+// What checks are told: of each event, where it is and a hash of all else.
+struct Event {
+  uint32_t warp, instruction;
+  uint64_t hash;
+  bool operator==(const Event&) const = default;
+};
+void PrintTo(const Event& e, std::ostream* out) {
+  *out << "warp " << e.warp << ", instruction " << e.instruction << ", hash " << e.hash;
+}
+
 struct Events : Listener {
-  std::vector<std::string> lines;
+  std::vector<Event> seen;
 
   void on_access(const Warp& warp, const Inst& inst, const Access& access) override {
-    std::string line = fmt::format("warp {} inst {} kind {} space {} shape {} lanes {:x} bytes {}:", warp.index,
-                                   inst.index, int(access.kind), int(access.space), int(access.shape),
-                                   access.lanes, access.bytes);
+    add(warp.index, inst.index, {uint64_t(access.kind), uint64_t(access.space), uint64_t(access.shape), access.lanes, access.bytes});
     for (uint32_t l = 0; l < kWarpSize; ++l) {
       if ((access.lanes >> l & 1) == 0) continue;
-      line += fmt::format(" {:x}", access.addresses[l] & 0xffffff);
-      for (uint32_t b = 0; access.values && b < access.bytes; ++b)
-        line += fmt::format("{}{:02x}", b == 0 ? "=" : "", int(access.values[l * access.bytes + b]));
+      mix(access.addresses[l]);
+      for (uint32_t b = 0; access.values && b < access.bytes; ++b) mix(uint64_t(access.values[l * access.bytes + b]));
     }
-    lines.push_back(std::move(line));
   }
   void on_violation(const Warp& warp, const Inst& inst, const ViolationInfo& info) override {
-    lines.push_back(fmt::format("warp {} inst {} violation {} lanes {:x} address {:x}", warp.index, inst.index,
-                                int(info.what), info.lanes, info.address & 0xffffff));
+    add(warp.index, inst.index, {uint64_t(info.what), info.lanes, info.address, info.bytes});
   }
-  void on_block_barrier(const Block& block, uint32_t barrier) override {
-    lines.push_back(fmt::format("block {} barrier {}", block.linear, barrier));
+  void on_block_barrier(const Block& block, uint32_t barrier) override { add(0, 0, {block.linear, barrier}); }
+
+ private:
+  void add(uint32_t warp, uint32_t instruction, std::initializer_list<uint64_t> what) {
+    seen.push_back({warp, instruction, 0});
+    for (uint64_t w : what) mix(w);
   }
+  void mix(uint64_t value) { seen.back().hash = (seen.back().hash ^ value) * 0x9e3779b97f4a7c15 + 1; }
 };
 
 struct Ending {
   std::string what;
   std::vector<uint32_t> out;
-  std::vector<std::string> events;
+  std::vector<Event> events;
   uint64_t executed = 0;
   FaultInfo::Kind fault = FaultInfo::Kind::None;
 };
@@ -75,7 +82,7 @@ std::vector<Ending> run(const std::string& text, Compiling compiling, bool watch
       const LaunchOutcome outcome = machine.launch("k", {3}, block, {a, b, 5});
       results.push_back({"block " + std::to_string(block.x) + "x" + std::to_string(block.y) + ", seed " +
                              std::to_string(seed) + (watch ? ", watched" : ""),
-                         machine.read<uint32_t>(b, kWords), std::exchange(events.lines, {}),
+                         machine.read<uint32_t>(b, kWords), std::exchange(events.seen, {}),
                          outcome.warp_instructions, outcome.fault.kind});
     }
   }
