@@ -47,7 +47,7 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
   arguments
       .add("--engine", options.engine,
-           "without checks: auto compiles kernels that run long, interpret none, compile every kernel")
+           "auto compiles kernels that run long, interpret none, compile every kernel")
       .one_of({"auto", "interpret", "compile"});
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
