@@ -365,6 +365,11 @@ void Emitter::emit_call(size_t i, bool may_wait) {
       written[r / 64] |= uint64_t{1} << (r % 64);
       write_plane(r);
     }
+    // Whether a load counts may depend on the predicate of a later selp (checks/race_sites.h): listeners look it up.
+    if (request_.watched)
+      for_each(flow_.live[i], [&](uint32_t r) {
+        if (is_predicate(r) && contains(flow_.dirty[i], r) && !contains(written, r)) write_plane(r);
+      });
   }
   call_handlers(i);
   reload(i, request_.effects[i].writes);

@@ -190,13 +190,14 @@ TEST_P(Cases, AreJudgedAsTheySay) {
 
 // One case in so many is run with all kernels compiled, too: compiling takes longer than the cases do.
 constexpr size_t kEvery = 8;
-// Lanes that part behind a barrier: once compiled, this case did not end.
-constexpr const char* kAlways = "bounds_halo";
+// Those that compiled code once got wrong: it did not end where lanes part behind a barrier, and races of loads whose
+// value a selp picks were not found.
+const std::set<std::string> kAlways = {"bounds_halo", "race_hoisted", "race_hoisted_loop"};
 
 std::vector<std::string> compiled_names() {
   std::vector<std::string> names;
   for (size_t k = 0; const std::string& name : case_names())
-    if (k++ % kEvery == 0 || name == kAlways) names.push_back(name);
+    if (k++ % kEvery == 0 || kAlways.count(name) != 0) names.push_back(name);
   return names;
 }
 
