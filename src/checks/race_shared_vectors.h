@@ -93,7 +93,8 @@ struct SharedShadow::ASSAY_WIDE {
     uint32_t* const cells = shadow.other();
     const Vector there = place.load(cells, mask);
     constexpr uint32_t kAuthor = ~(kLane | kShare | kBytes);
-    const Mask known = V::either(V::testn(mask, before ^ mine, kAuthor), V::testn(mask, there ^ mine, kAuthor));
+    const Mask known =
+        V::either(V::testn(mask, before ^ mine, kAuthor), V::testn(mask, there ^ mine, kAuthor));
     const Mask fresh = V::without(mask, known);
     place.store(cells, fresh, mine);
     return V::either(V::differ(known, there, mine), lost(place, cells, fresh, mine));

@@ -97,9 +97,7 @@ struct Sixteen {
   }
   static Mask equal(Mask m, Vector a, Vector b) { return _mm512_mask_cmpeq_epi32_mask(m, raw(a), raw(b)); }
   static Mask differ(Mask m, Vector a, Vector b) { return _mm512_mask_cmpneq_epi32_mask(m, raw(a), raw(b)); }
-  static Mask at_least(Mask m, Vector a, Vector b) {
-    return _mm512_mask_cmpge_epu32_mask(m, raw(a), raw(b));
-  }
+  static Mask at_least(Mask m, Vector a, Vector b) { return _mm512_mask_cmpge_epu32_mask(m, raw(a), raw(b)); }
   static Vector load(const uint32_t* from) {
     Vector v;
     __builtin_memcpy(&v, from, sizeof v);

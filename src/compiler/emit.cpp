@@ -133,7 +133,8 @@ void Emitter::read_warp() {
   parameters_ = field(grid, offsetof(GridContext, parameters), p);
   if (request_.watched) {
     const auto flag = [&](size_t at) {
-      return ir_.compare(LLVMIntNE, ir_.load(ir_.integer(8), ir_.offset(runtime_, at), 1), ir_.constant(8, 0));
+      return ir_.compare(LLVMIntNE, ir_.load(ir_.integer(8), ir_.offset(runtime_, at), 1),
+                         ir_.constant(8, 0));
     };
     shared_initialised_ = field(block, offsetof(Block, shared_initialised), p);
     reports_global_ = flag(offsetof(CompiledRuntime, reports_global));
@@ -405,7 +406,8 @@ void Emitter::write_scalars(uint32_t reg) {
   TypeRef p = ir_.pointer(), wide = ir_.integer(64);
   TypeRef arguments[] = {p, wide, wide, p, ir_.integer(32)};
   TypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(ir_.context), arguments, 5, 0);
-  Value spread = ir_.load(LLVMPointerType(type, 0), ir_.offset(runtime_, offsetof(CompiledRuntime, spread)), 8);
+  Value spread =
+      ir_.load(LLVMPointerType(type, 0), ir_.offset(runtime_, offsetof(CompiledRuntime, spread)), 8);
   const auto widened = [&](Value v) { return bits == 64 ? v : LLVMBuildZExt(ir_.b, v, wide, ""); };
   Value first = widened(get(reg, 0)), second = f.two ? widened(get(reg, 1)) : first;
   Value given[] = {plane(reg), first, second, ir_.cast(steps_[steps_of(f)], p), ir_.constant(32, bits)};

@@ -37,7 +37,7 @@ class Emitter {
     std::vector<uint32_t> except;  // registers whose planes are right
   };
   std::vector<Exit> exits_;
-  std::vector<BlockRef> exit_of_;  // by body index, as exit_at() has made them
+  std::vector<BlockRef> exit_of_;           // by body index, as exit_at() has made them
   vgpu::CompiledObject* object_ = nullptr;  // its entries, and what they rely on
   std::vector<Value> steps_;                // constants: those of object_->steps
   Value warp_ = nullptr, code_ = nullptr, runtime_ = nullptr;
@@ -45,7 +45,8 @@ class Emitter {
   Value shared_ = nullptr, shared_bytes_ = nullptr, parameters_ = nullptr;
   // Of watched code: the initialised bytes of shared memory; whether accesses to global and shared memory are reported;
   // the thread of the host.
-  Value shared_initialised_ = nullptr, reports_global_ = nullptr, reports_shared_ = nullptr, worker_ = nullptr;
+  Value shared_initialised_ = nullptr, reports_global_ = nullptr, reports_shared_ = nullptr,
+        worker_ = nullptr;
   Value counted_ = nullptr,
         slice_ = nullptr;  // variables: instructions since the warp's own count, and what it had left
 

@@ -51,7 +51,8 @@ void Emitter::require_defined(const Operation& op, Value address, uint64_t bytes
     Value map = ir_.offset(shared_initialised_, address);
     if (bytes <= 8) {
       const auto bits = static_cast<unsigned>(8 * bytes);
-      return require(is_full(bits, ir_.load(ir_.integer(bits), map, 1), 0x0101010101010101 >> (64 - bits)), otherwise);
+      return require(is_full(bits, ir_.load(ir_.integer(bits), map, 1), 0x0101010101010101 >> (64 - bits)),
+                     otherwise);
     }
     Value v = ir_.load(ir_.vector(ir_.integer(8), static_cast<unsigned>(bytes)), map, 1);
     Value set = ir_.compare(LLVMIntNE, ir_.both(v, ir_.like(v, 1)), ir_.like(v, 0));

@@ -374,7 +374,8 @@ class Translator {
     // A watched access is reported: a store with its values, as they are in one plane. What a generic address is
     // about, only the handler finds out.
     const bool in_a_plane = form.count == 1 && form.element_bytes == form.register_bytes[0];
-    if (request_.watched && (form.space == Space::Generic || !(store ? in_a_plane : form.may_wait))) return false;
+    if (request_.watched && (form.space == Space::Generic || !(store ? in_a_plane : form.may_wait)))
+      return false;
     op_.shared = shared;
     op_.site = form.site;
     op_.may_wait = form.may_wait;

@@ -99,7 +99,9 @@ void spread_lanes(void* plane, uint64_t first, uint64_t second, const int64_t* s
 }
 
 void spread(void* plane, uint64_t first, uint64_t second, const int64_t* steps, uint32_t bits) {
-  const auto make = bits == 16 ? spread_lanes<uint16_t> : bits == 32 ? spread_lanes<uint32_t> : spread_lanes<uint64_t>;
+  const auto make = bits == 16   ? spread_lanes<uint16_t>
+                    : bits == 32 ? spread_lanes<uint32_t>
+                                 : spread_lanes<uint64_t>;
   make(plane, first, second, steps);
 }
 

@@ -77,10 +77,10 @@ struct CompileRequest {
 // An ELF object with one function, `compiled`, that refers to nothing outside itself; and where it can be entered.
 struct CompiledObject {
   std::vector<std::byte> elf;
-  std::vector<uint32_t> entries;  // by entry: Inst::index
+  std::vector<uint32_t> entries;                // by entry: Inst::index
   std::vector<std::vector<EntryCheck>> checks;  // by entry
   std::vector<LaneSteps> steps;
-  std::string error;              // why there is no object
+  std::string error;  // why there is no object
 };
 
 // What the library exports, as `assay_compile`.
@@ -105,7 +105,7 @@ class LoadedCode {
 
 struct CompiledVariant {
   std::unique_ptr<LoadedCode> code;
-  std::vector<uint32_t> entry_of;  // by Inst::index: 1 + its entry; 0 where there is none
+  std::vector<uint32_t> entry_of;               // by Inst::index: 1 + its entry; 0 where there is none
   std::vector<std::vector<EntryCheck>> checks;  // as CompiledObject has them
   std::vector<LaneSteps> steps;
   bool tried = false;

@@ -134,13 +134,11 @@ std::vector<Finding> findings_of(const std::string& name, const std::string& var
                                  const std::string& engine = "interpret") {
   const fs::path report = kBuild / (name + "." + variant + "." + std::to_string(getpid()) + ".report");
   fs::remove(report);
-  const std::string command = "ASSAY_CHECK=" + setting_of(name, "checks", "all") +
-                              " ASSAY_QUIET=1 ASSAY_ENGINE=" + engine +
-                              " ASSAY_THREADS=" + setting_of(name, "threads", "1") +
-                              " ASSAY_SEED=" + setting_of(name, "seed", "0") +
-                              " ASSAY_REPORT=" + report.string() +
-                              " LD_LIBRARY_PATH=" + std::string(kBinaryFolder) + "/lib timeout 60 " +
-                              built().program.string() + " " + name + " " + variant + " 2> /dev/null";
+  const std::string command =
+      "ASSAY_CHECK=" + setting_of(name, "checks", "all") + " ASSAY_QUIET=1 ASSAY_ENGINE=" + engine +
+      " ASSAY_THREADS=" + setting_of(name, "threads", "1") + " ASSAY_SEED=" + setting_of(name, "seed", "0") +
+      " ASSAY_REPORT=" + report.string() + " LD_LIBRARY_PATH=" + std::string(kBinaryFolder) +
+      "/lib timeout 60 " + built().program.string() + " " + name + " " + variant + " 2> /dev/null";
   const int status = std::system(command.c_str());
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 124) << "it did not end";
   if (variant == "right") {

@@ -30,11 +30,13 @@ struct Events : Listener {
   std::vector<Event> seen;
 
   void on_access(const Warp& warp, const Inst& inst, const Access& access) override {
-    add(warp.index, inst.index, {uint64_t(access.kind), uint64_t(access.space), uint64_t(access.shape), access.lanes, access.bytes});
+    add(warp.index, inst.index,
+        {uint64_t(access.kind), uint64_t(access.space), uint64_t(access.shape), access.lanes, access.bytes});
     for (uint32_t l = 0; l < kWarpSize; ++l) {
       if ((access.lanes >> l & 1) == 0) continue;
       mix(access.addresses[l]);
-      for (uint32_t b = 0; access.values && b < access.bytes; ++b) mix(uint64_t(access.values[l * access.bytes + b]));
+      for (uint32_t b = 0; access.values && b < access.bytes; ++b)
+        mix(uint64_t(access.values[l * access.bytes + b]));
     }
   }
   void on_violation(const Warp& warp, const Inst& inst, const ViolationInfo& info) override {
