@@ -46,7 +46,7 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   arguments.add("--threads", options.threads, "engine threads (0: one per core)");
   arguments
       .add("--engine", options.engine,
-           "without checks: auto compiles long-running kernels, interpret none, compile all")
+           "auto compiles long-running kernels, interpret none, compile all")
       .one_of({"auto", "interpret", "compile"});
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");

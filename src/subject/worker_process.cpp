@@ -158,7 +158,6 @@ protocol::Settings WorkerProcess::settings() const {
   protocol::Settings settings;
   settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
   settings.quiet = true;
-  settings.engine = protocol::EngineChoice::Interpret;  // the sandbox is closed before a kernel is hot
   settings.report_code = is_python();
   settings.stall_milliseconds = kStall;
   settings.gpu = &kGpus[machine_.gpu];
