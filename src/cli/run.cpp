@@ -44,9 +44,7 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
       "--schedules", options.schedules,
       "run each launch under this many other schedules first, from the same memory, and compare the results");
   arguments.add("--threads", options.threads, "engine threads (0: one per core)");
-  arguments
-      .add("--engine", options.engine,
-           "auto compiles long-running kernels, interpret none, compile all")
+  arguments.add("--engine", options.engine, "auto compiles long-running kernels, interpret none, compile all")
       .one_of({"auto", "interpret", "compile"});
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
