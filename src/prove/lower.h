@@ -8,7 +8,7 @@
 //   - intervals of the atoms, or the facts known so far, show that it does;
 //   - the term is a loop's counter, of which the loop's claims say so (claims.h);
 //   - otherwise it may wrap: value = poly - 2^width * q with a new atom q. That is exact too, and the wrap is
-//   noted.
+//     noted.
 // So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
 // failure.
 //

@@ -36,7 +36,7 @@ constexpr double kLeastWitnessSeconds =
 constexpr int64_t kUsualSizes[] = {1, 33, 257};
 constexpr double kMostUsual =
     0x1p18;  // elements: what is larger is run by a sample of the blocks (witness.cpp)
-constexpr const char* kPending = "not decided when this was written";
+constexpr const char* kPending = "not decided yet";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -45,14 +45,13 @@ double now() {
 constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
     // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
-    "tensors and the workspace do not overlap, what lies between the elements of a tensor included, except "
-    "where "
-    "may_alias says so, and have the promised sizes",
-    "inputs hold what `values` allows",
+    "tensors (with the gaps between their elements) and the workspace have the promised sizes and do not "
+    "overlap, except as may_alias allows",
+    "inputs satisfy `values`",
     // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
     "bytes",
-    "no thread makes more than 2^62 iterations of a loop, and for coverage loops end",
+    "no thread runs more than 2^62 iterations of a loop, and (for coverage) loops end",
 };
 
 // The part of the time that values are compared for.
@@ -339,8 +338,8 @@ class Prover {
       race.status = Status::Unknown;
       race.open.push_back({{},
                            other.name == "barrier"
-                               ? "it rests on the kernel's barriers, which are not proved"
-                               : "it rests on accesses being in bounds, which is not proved",
+                               ? "it depends on the kernel's barriers, which are not proved"
+                               : "it depends on accesses being in bounds, which is not proved",
                            std::nullopt});
     }
   }
@@ -352,7 +351,7 @@ class Prover {
     race.status = Status::Unknown;
     race.open.push_back(
         {{},
-         "work of the call may run at the same time, and accesses of several launches are not compared",
+         "parts of the call may run concurrently, and accesses of several launches are not compared",
          std::nullopt});
   }
 
@@ -360,7 +359,9 @@ class Prover {
     if (obligation.status != Status::Proved || obligation.name == "launch") return;
     obligation.status = Status::Unknown;
     obligation.open.push_back(
-        {{}, "it rests on values that threads exchange, and not all of them may get there", std::nullopt});
+        {{},
+         "it depends on values that threads exchange, and not all threads may reach the exchange",
+         std::nullopt});
   }
 
   // That the outputs are written is a matter of all launches of a call together.
@@ -462,7 +463,7 @@ class Prover {
           proof_.gaps.push_back(fmt::format(
               "{}: {} at {}{}{}: {}", obligation.name, place.reason,
               contract::to_string(place.candidate->shape), place.candidate->words.empty() ? "" : ", ",
-              place.candidate->words, run ? "not seen on the virtual GPU" : "not run, for want of time"));
+              place.candidate->words, run ? "not seen on the virtual GPU" : "not run for lack of time"));
       return;
     }
     refute(obligation, std::move(*witness));
@@ -640,8 +641,8 @@ class Prover {
 std::string unknown_memory(const contract::Contract& contract) {
   for (const contract::TensorSpec& tensor : contract.tensors) {
     if (tensor.pointers || !tensor.buffer.empty())
-      return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}",
-                         tensor.name, tensor.uncommon_memory());
+      return fmt::format("proofs need tensors with separate memory; the tensor `{}` is {}", tensor.name,
+                         tensor.uncommon_memory());
   }
   return "";
 }

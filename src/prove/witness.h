@@ -1,9 +1,9 @@
 // Witnesses: a counterexample of the solver, shown on the virtual GPU.
 //
-// A model is a shape and a thread, under an abstraction that may know too little. So the kernel is run at that
-// shape, with inputs that reach the ends of their ranges, under all checks. Only an error of an apt kind refutes the
-// obligation; it is then treated as `assay check` treats any failure: confirmed in a new process, made small, and
-// recorded for `assay replay`. A counterexample that no run shows is a gap of the prover.
+// A model is a shape and a thread, under an abstraction that may be too coarse. So the kernel is run at that shape,
+// with inputs that reach the ends of their ranges, with all checks on. Only an error of the obligation's own kind refutes
+// it; like any failure of `assay check`, it is then confirmed in a new process, shrunk, and recorded for `assay replay`.
+// A counterexample that no run reproduces is a limit of the prover.
 #pragma once
 
 #include <nlohmann/json.hpp>
