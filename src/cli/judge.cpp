@@ -288,15 +288,17 @@ int init_problem(const std::string& answer, const std::string& problem, const st
 
 int init_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Drafts a contract from the signatures in a source file, from a PyTorch function, or from a benchmark's "
+      "Drafts a contract from the signatures in a source file, from a PyTorch function, or from a "
+      "benchmark's "
       "problem.",
       "assay init");
   std::string source, entry, from, problem, out;
   std::vector<std::string> tensors, scalars;
   arguments.add("source", source, "a .cu file; with --problem, an answer to it");
   arguments.add("--entry", entry, "the extern \"C\" function; by default the last one");
-  arguments.add("--from", from,
-                "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become the formula");
+  arguments.add(
+      "--from", from,
+      "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become the formula");
   arguments.add("--tensor", tensors, "with --from, for each tensor argument: \"x = bf16[rows, cols]\"");
   arguments.add("--scalar", scalars, "with --from, for each number argument: \"eps = 1e-6\"");
   arguments.add("--problem", problem, "a benchmark's problem, a file or a folder: writes a folder");
