@@ -10,6 +10,7 @@
 #include "assayer/trial_runner.h"
 #include "base/random.h"
 #include "base/symbol.h"
+#include "judge/far_draws.h"
 #include "trial/made_inputs.h"
 #include "trial/shapes.h"
 
@@ -44,10 +45,9 @@ std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64
 // A loop of which iterations were left out: there is none in which it ends.
 Finding endless(const SampledLaunch& launch, const std::string& entry) {
   evidence::Process process{.entry = entry, .kernel = launch.kernel};
-  process.limit =
-      launch.endless->wraps
-          ? "a count of 32 bits wraps before this loop reaches its end, so that it goes on for ever"
-          : "what this loop counts does not grow towards its end";
+  process.limit = launch.endless->wraps
+                      ? "a 32-bit counter wraps before this loop reaches its end, so the loop never ends"
+                      : "the counter of this loop does not grow towards its end";
   Finding finding{.kind = Kind::Timeout};
   if (launch.endless->line > 0) {
     finding.where = {shown(launch.endless->file), launch.endless->line};
@@ -62,6 +62,18 @@ Finding endless(const SampledLaunch& launch, const std::string& entry) {
 void TrialRunner::judge_written(const SampleReport& report, const subject::Call& call,
                                 trial::MadeInputs& inputs, TrialResult& result) {
   if (!reference_.is_formula()) return;
+  const auto on_read = [&](const std::string& input, std::span<const int64_t> reads) {
+    return inputs.make_read(input, reads);
+  };
+  std::map<std::string, judge::Ranges> ranges;
+  for (const auto& [name, written] : call.written)
+    for (const ElementRange& range : written) ranges[name].emplace_back(range.first, range.count);
+  judge::Options of_draws;
+  of_draws.threads = 1;
+  of_draws.on_read = on_read;
+  for (Finding& finding :
+       judge::judge_far_draws(reference_, inputs.bindings(), call.outputs, ranges, of_draws))
+    result.findings.push_back(std::move(finding));
   for (const auto& [name, written] : call.written) {
     if (std::find(report.reduced.begin(), report.reduced.end(), name) != report.reduced.end()) continue;
     judge::Options options;
@@ -70,9 +82,7 @@ void TrialRunner::judge_written(const SampleReport& report, const subject::Call&
     options.threads = 1;
     options.max_elements = kSampledElements;
     options.elements[name] = elements_of(written, kSampledElements);
-    options.on_read = [&](const std::string& input, std::span<const int64_t> reads) {
-      return inputs.make_read(input, reads);
-    };
+    options.on_read = on_read;
     if (options.elements[name].empty()) continue;
     auto judgement = judge::judge(contract_, reference_, inputs.bindings(), call.outputs, options);
     if (!judgement) {
@@ -193,7 +203,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
     result.sampled.run += launch.run;
     if (launch.run > 0 || launch.blocks == 0) continue;
     unsampled(
-        fmt::format("no block of {} came to its end within {:.2g} s; its accesses until then were checked",
+        fmt::format("no block of {} finished within {:.2g} s; only its accesses up to then were checked",
                     plain_name(launch.kernel), 2 * seconds));
     return true;
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <new>
 #include <optional>
 
 #include "assayer/limits.h"
@@ -313,9 +314,13 @@ Result<std::vector<Bindings>> TrialRunner::inputs_of(const Trial& trial) const {
       other.seed = mix(trial.seed, 99);
       other.scalars = trial::other_scalars(contract_, trial.scalars);
     }
-    auto made = trial::make_inputs(contract_, other, options_.generator);
-    if (!made) return made.error();
-    inputs.push_back(std::move(*made));
+    try {
+      auto made = trial::make_inputs(contract_, other, options_.generator);
+      if (!made) return made.error();
+      inputs.push_back(std::move(*made));
+    } catch (const std::bad_alloc&) {
+      return Error{"there is not enough memory for its tensors"};
+    }
   }
   return inputs;
 }

@@ -382,25 +382,25 @@ int corpus_command(std::vector<std::string> args) {
   CheckOptions options;
   bool plain = false, cuda = false, unchecked = false;
   std::string device = "virtual";
-  arguments.add("filter", filters, "kernels whose name holds one of these; all by default");
+  arguments.add("filter", filters, "only kernels whose name contains one of these");
   arguments.add("--folder", folder, "the corpus").folder();
-  arguments.add("--json", json, "write one record a kernel to this file");
-  arguments.add("--seed", options.seed, "of everything random");
+  arguments.add("--json", json, "write one record per kernel to this file");
+  arguments.add("--seed", options.seed, "random seed");
   arguments.add("--budget", options.budget, "seconds of trials for each kernel").positive();
   int jobs = 1;
-  arguments.add("--jobs", jobs, "kernels checked at a time").positive();
+  arguments.add("--jobs", jobs, "kernels to check in parallel").positive();
   arguments.add_flag("--cuda", cuda, "on a real GPU; the same as --device cuda");
   arguments.add("--device", device, "where kernels run; auto: both, and the records say what each found")
       .one_of({"auto", "virtual", "cuda"});
   std::string sanitizers;
   arguments.add("--sanitizer", sanitizers,
-                "ask these tools of compute-sanitizer as well: memcheck,racecheck,initcheck,synccheck");
+                "also run these compute-sanitizer tools: memcheck,racecheck,initcheck,synccheck");
   arguments.add_flag("--gates", options.margins,
                      "record how close each kernel comes to the gates of the judge");
   arguments.add_flag("--verdicts", options.verdict_only,
-                     "a failure that shows again is enough: do not look for its cause");
-  arguments.add_flag("--no-check", unchecked, "ask the others only");
-  arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
+                     "stop at a confirmed failure; do not look for its cause");
+  arguments.add_flag("--no-check", unchecked, "skip the check itself; run only the comparisons");
+  arguments.add_flag("--no-allclose", plain, "do not compare with allclose");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (cuda || device == "cuda") options.device = subject::Device::Cuda;
   std::istringstream tools(sanitizers);

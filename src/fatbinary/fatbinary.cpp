@@ -68,11 +68,11 @@ Image::Packing packing(uint64_t flags) {
 Result<void> read_images(std::span<const std::byte> body, std::vector<Image>& images) {
   while (!body.empty()) {
     auto header = peek<ImageHeader>(body);
-    if (!header) return corrupt("an image header is cut off");
+    if (!header) return corrupt("an image header is truncated");
     if (header->header_size < sizeof(ImageHeader) || header->header_size > body.size())
       return corrupt("an image header has an impossible size");
     body = body.subspan(header->header_size);
-    if (header->payload_size > body.size()) return corrupt("an image is cut off");
+    if (header->payload_size > body.size()) return corrupt("an image is truncated");
     Image image{.kind = image_kind(header->kind),
                 .packing = packing(header->flags),
                 .architecture = header->architecture,
@@ -81,7 +81,7 @@ Result<void> read_images(std::span<const std::byte> body, std::vector<Image>& im
                 .payload = body.first(header->payload_size),
                 .unpacked_size = 0};
     if (image.packing != Image::Packing::Plain) {
-      if (header->packed_size > header->payload_size) return corrupt("a packed image is cut off");
+      if (header->packed_size > header->payload_size) return corrupt("a compressed image is truncated");
       if (header->unpacked_size > kLargestImage) return corrupt("an image has an impossible size");
       image.payload = body.first(header->packed_size);
       image.unpacked_size = header->unpacked_size;
@@ -133,12 +133,12 @@ Result<std::vector<Image>> read_fatbinary(std::span<const std::byte> bytes) {
   std::vector<Image> images;
   do {
     auto header = peek<ContainerHeader>(bytes);
-    if (!header) return corrupt("the header is cut off");
+    if (!header) return corrupt("the header is truncated");
     if (header->magic != kContainerMagic) return corrupt("wrong magic number");
     if (header->header_size < sizeof(ContainerHeader) || header->header_size > bytes.size())
       return corrupt("the header has an impossible size");
     bytes = bytes.subspan(header->header_size);
-    if (header->size > bytes.size()) return corrupt("the container is cut off");
+    if (header->size > bytes.size()) return corrupt("the container is truncated");
     if (auto read = read_images(bytes.first(header->size), images); !read) return read.error();
     bytes = bytes.subspan(header->size);
   } while (!bytes.empty());

@@ -67,7 +67,7 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
         source};
   }
   const TemporaryFolder folder("ptx");
-  if (folder.path().empty()) return Error{"no temporary folder can be made"};
+  if (folder.path().empty()) return Error{"no temporary folder can be created"};
   const std::string out = folder.file("subject.ptx");
   std::vector<std::string> words = {nvcc, "-ptx", "-lineinfo", "-arch=" + arch};
   words.insert(words.end(), flags.begin(), flags.end());
@@ -75,7 +75,7 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
   const auto result = run_command(words, kCompileSeconds, {.temporary = folder.path()});
   if (!result) return result.error();
   if (result->timed_out) {
-    return Error{fmt::format("the compiler did not end within {:.0f} s", kCompileSeconds), source};
+    return Error{fmt::format("the compiler did not finish within {:.0f} s", kCompileSeconds), source};
   }
   if (result->status != 0) return Error{fmt::format("does not compile\n{}", result->output), source};
   auto text = read_file(out);

@@ -161,7 +161,7 @@ struct Runner::Impl {
     reply = std::move(*decoded);
     worker.events().read();
     if (reply.id != request_id || worker.has_said_more())
-      return worker.give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
+      return worker.give_up(CallOutcome::Crashed, "the subject sent its own reply to the judge");
     if (worker.events().has_ended())
       return worker.give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
     return {};
@@ -219,7 +219,7 @@ struct Runner::Impl {
   bool has_room(int64_t bytes, Observation& observation) {
     if (worker.grow(bytes)) return true;
     observation.outcome = CallOutcome::TooLarge;
-    observation.error = "the shared memory could not be made";
+    observation.error = "the shared memory could not be created";
     stop();
     return false;
   }

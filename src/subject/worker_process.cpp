@@ -158,7 +158,6 @@ protocol::Settings WorkerProcess::settings() const {
   protocol::Settings settings;
   settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
   settings.quiet = true;
-  settings.engine = protocol::EngineChoice::Interpret;  // the sandbox is closed before a kernel is hot
   settings.report_code = is_python();
   settings.stall_milliseconds = kStall;
   settings.gpu = &kGpus[machine_.gpu];
@@ -311,8 +310,7 @@ Answer WorkerProcess::await_ready() {
     answer.error = fmt::format("while the subject was loaded: {}", answer.error);
   if (answer.outcome == CallOutcome::TimedOut && options_.device == Device::Cuda) {
     answer.outcome = CallOutcome::Unavailable;  // nothing of the subject has run
-    answer.error =
-        fmt::format("the GPU's driver gave no answer: {}; `assay doctor` may say why", answer.error);
+    answer.error = fmt::format("the GPU driver did not answer: {}; `assay doctor` may say why", answer.error);
   }
   if (answer.outcome != CallOutcome::Ended) return answer;
   const auto ready = protocol::decode_ready(answer.line);
@@ -406,7 +404,7 @@ Answer WorkerProcess::receive(double timeout) {
       looked = Clock::now();
       if (is_python() && (builds_.under_way() || has_children(child_))) timeout += builds_.allowance(passed);
       if (clock.seconds() > timeout)
-        return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
+        return give_up(CallOutcome::TimedOut, fmt::format("still running after {:.2g} s", timeout));
       if (clock.threads() > kMostThreads)
         return give_up(CallOutcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
       if (resident_bytes(child_) > options_.memory)

@@ -110,14 +110,14 @@ void quiet_stream(const ModelSizes& sizes, uint64_t seed, Weights<float>& weight
 std::vector<ModelState> model_states(const ModelSizes& sizes) {
   std::vector<ModelState> states = {
       {.name = "first batch", .meaning = "as the run begins", .sizes = {sizes}, .is_first_batch = true},
-      {.name = "odd sizes", .meaning = "extents that are no multiples of 4", .sizes = small()},
+      {.name = "odd sizes", .meaning = "extents that are not multiples of 4", .sizes = small()},
       {.name = "late training",
        .meaning = "grown weights: outlier channels, saturated gates, peaked softmaxes",
        .sizes = small(),
        .grow = late_training,
        .is_confident = true},
       {.name = "quiet stream",
-       .meaning = "activations so small that epsilon counts",
+       .meaning = "activations so small that epsilon matters",
        .sizes = small(),
        .grow = quiet_stream},
       {.name = "overflow",

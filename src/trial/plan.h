@@ -76,6 +76,8 @@ class Plan {
   void drop_sampled();
   // Giant shapes are promised that the device cannot run by a sample (PlanOptions::samples).
   bool leaves_out_giants() const { return leaves_out_giants_; }
+  // Every shape that is promised is too large to be run whole: there are trials by a sample of the blocks, and no others.
+  bool only_giants() const { return only_giants_; }
   // Those that are left wait for what a pass requires: they have had their share of the time.
   void postpone_sampled();
 
@@ -93,6 +95,8 @@ class Plan {
            std::map<std::string, Family, std::less<>> families = {}, Condition condition = {},
            bool required = false);
   void add_plain_and_long();
+  void add_short_sums();
+  void add_scalar_values();
   void add_required();
   void add_problem_inputs();
   contract::Shape listed(std::size_t turn) const;
@@ -103,6 +107,7 @@ class Plan {
   std::vector<contract::Shape> shapes_for_cases() const;
   std::vector<contract::Scalars> scalars_for_cases(const contract::Scalars& plain) const;
   void add_conditions();
+  void add_conditions_of_several_blocks();
   void add_edges();
   void add_corners();
   void add_thresholds();
@@ -111,6 +116,7 @@ class Plan {
   void add_wide();
   void add_giant();
   void interleave();
+  void drop_too_large();
   void require_each_kind();
   void require_wide();
   void put_needed_first();
@@ -143,7 +149,7 @@ class Plan {
   std::deque<PlannedTrial> hidden_, again_;  // the latter at their other shapes
   std::set<std::string> kinds_tried_;        // of inputs and conditions: judged, or in one of these
   std::vector<std::vector<PlannedTrial>> stages_;
-  bool leaves_out_giants_ = false;
+  bool leaves_out_giants_ = false, only_giants_ = false;
   std::vector<contract::Shape>
       cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
   std::size_t planned_ = 0, skipped_ = 0;

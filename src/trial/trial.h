@@ -64,7 +64,7 @@ enum class Family : uint8_t {
   Permuted,    // all different as far as the range allows
   NearTop,     // in the top sixteenth of the range: the largest sums there can be
   Extremes,    // the smallest and the largest legal value
-  Largest,     // all of them the value that is largest in size: sums that pass the end of a type
+  Largest,     // all equal to the value of largest magnitude: sums that pass the end of a type
   Runs,        // stretches of equal values: a mask with whole rows, whole tiles and tails of it out
   AllOnes,     // masks
   AllZeros,    // masks
