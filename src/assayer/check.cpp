@@ -26,6 +26,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "assayer/assayer.h"
 #include "assayer/constants.h"
@@ -414,7 +415,8 @@ class Check {
       }
       if (!note(result)) {
         if (result.state == TrialState::Skipped) plan.skip(*planned);
-        if (result.state == TrialState::Skipped && planned->trial.condition.perturbed)
+        if (result.state == TrialState::Skipped && planned->trial.condition.perturbed &&
+            !std::exchange(told_of_pauses_, true))
           coverage_.miss("pauses in the kernel: " + result.problem);
         if (result.state == TrialState::Unsampled) {
           plan.waive_sampled(planned->trial);
@@ -539,6 +541,7 @@ class Check {
   std::map<std::string, int> unsampled_;  // trials by why a sample of the blocks told nothing
   double patience_ = kFirstTrialSeconds;  // seconds
   int shaken_ = 0;                        // trials that were made again under load
+  bool told_of_pauses_ = false;           // that a trial could not have them
   std::vector<std::string> held_up_;      // trials that took much of the time
 };
 
