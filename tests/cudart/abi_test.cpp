@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cudart/properties.h"
+#include "subject/worker/runtime_calls.h"
 
 namespace assay::cudart {
 namespace {
@@ -26,6 +27,8 @@ SAME_FIELD(DeviceProperties, shared_per_block_optin, cudaDeviceProp, sharedMemPe
 SAME_FIELD(DeviceProperties, reserved_shared_per_block, cudaDeviceProp, reservedSharedMemPerBlock);
 SAME_FIELD(DeviceProperties, cluster_launch, cudaDeviceProp, clusterLaunch);
 SAME_FIELD(DeviceProperties, host_numa_multinode, cudaDeviceProp, hostNumaMultinodeIpcSupported);
+static_assert(worker::kTotalGlobalMemOffset == offsetof(cudaDeviceProp, totalGlobalMem));
+static_assert(worker::kMultiprocessorCountOffset == offsetof(cudaDeviceProp, multiProcessorCount));
 SAME_SIZE(Copy3D, cudaMemcpy3DParms);
 SAME_FIELD(Copy3D, to, cudaMemcpy3DParms, dstPtr);
 SAME_FIELD(Copy3D, kind, cudaMemcpy3DParms, kind);

@@ -38,8 +38,6 @@ namespace {
 constexpr int kFill = 0xff;  // a NaN in every float format, and no small integer
 constexpr unsigned kNonBlocking = 1;
 constexpr int kMultiprocessorCount = 16;  // cudaDevAttrMultiProcessorCount
-// Of cudaDeviceProp of CUDA 13 (tests/subject/runtime_calls_test.cpp).
-constexpr std::size_t kTotalGlobalMem = 288, kMultiProcessorCount = 384;
 
 struct Functions {
 #define ASSAY_FUNCTION(name) void* name = nullptr;
@@ -198,12 +196,12 @@ int get_properties(void* to, int device) {
   auto* bytes = static_cast<std::byte*>(to);
   uint64_t memory = 0;
   int multiprocessors = 0;
-  std::memcpy(&memory, bytes + kTotalGlobalMem, sizeof memory);
-  std::memcpy(&multiprocessors, bytes + kMultiProcessorCount, sizeof multiprocessors);
+  std::memcpy(&memory, bytes + kTotalGlobalMemOffset, sizeof memory);
+  std::memcpy(&multiprocessors, bytes + kMultiprocessorCountOffset, sizeof multiprocessors);
   present(memory, state().watch.bytes);
   present(multiprocessors, state().watch.multiprocessors);
-  std::memcpy(bytes + kTotalGlobalMem, &memory, sizeof memory);
-  std::memcpy(bytes + kMultiProcessorCount, &multiprocessors, sizeof multiprocessors);
+  std::memcpy(bytes + kTotalGlobalMemOffset, &memory, sizeof memory);
+  std::memcpy(bytes + kMultiprocessorCountOffset, &multiprocessors, sizeof multiprocessors);
   return error;
 }
 

@@ -8,6 +8,7 @@
 //   device code  is replaced by other code that computes the same (subject/perturb.h), where the setup says so
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@
 #include "subject/worker/runtime.h"
 
 namespace assay::worker {
+
+// Where cudaDeviceProp of CUDA 13 holds what the GPU presents; tests/cudart/abi_test.cpp compares them with the toolkit.
+inline constexpr std::size_t kTotalGlobalMemOffset = 288, kMultiprocessorCountOffset = 384;
 
 // To be called when the runtime has been loaded, before any of the subject's code runs.
 void pass_runtime_calls();
