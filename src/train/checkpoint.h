@@ -12,11 +12,11 @@ namespace assay::train {
 enum class CellPhase : uint8_t { Gradients, Calls, Losses, Done };
 
 struct Checkpoint {
-  std::string of;  // what the run depends on, apart from the candidate: options and sizes
-  std::vector<Cell> cells;                // without the findings of their states
-  CellPhase phase = CellPhase::Done;      // of the last of them
-  TeacherRun teacher;                     // … in the phase Gradients
-  CellRuns runs;                          // … in the phase Losses
+  std::string of;                     // what the run depends on, apart from the candidate: options and sizes
+  std::vector<Cell> cells;            // without the findings of their states
+  CellPhase phase = CellPhase::Done;  // of the last of them
+  TeacherRun teacher;                 // … in the phase Gradients
+  CellRuns runs;                      // … in the phase Losses
   CallCount count;
   double seconds = 0;
 };

@@ -93,9 +93,8 @@ class Examination {
     const auto start = std::chrono::steady_clock::now();
     ExamineResult result = setting_.candidate.examine(bindings, setting_.options.threads);
     ++report_.calls;
-    const std::string where =
-        fmt::format("{} in training ({}, state \"{}\"), at {}", contract::to_string(bindings.shape), cell_,
-                    state_.name, site);
+    const std::string where = fmt::format("{} in training ({}, state \"{}\"), at {}",
+                                          contract::to_string(bindings.shape), cell_, state_.name, site);
     auto* const failure = std::get_if<CallFailure>(&result);
     if (failure) {
       for (Finding& finding : failure->findings) finding.found.found_with = where;

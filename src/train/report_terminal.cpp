@@ -125,11 +125,10 @@ std::string matrix_text(const Report& report, int width) {
   for (const Optimizer optimizer : optimizers)
     head += fmt::format("{:<{}}", to_string(optimizer), kCellWidth);
   const bool is_wrong = report.verdict == judge::Verdict::Fail;
-  std::string text =
-      fmt::format("\n{}\n{}",
-                  is_wrong ? report::wrapped(std::string(kLegend), width, "")
-                           : "largest gap between the losses with and without the kernel\n",
-                  padded(head));
+  std::string text = fmt::format("\n{}\n{}",
+                                 is_wrong ? report::wrapped(std::string(kLegend), width, "")
+                                          : "largest gap between the losses with and without the kernel\n",
+                                 padded(head));
   for (const TokenSource source : sources) {
     std::vector<std::string> lines = {fmt::format("  {:<{}}", to_string(source), kNameWidth)};
     for (std::size_t column = 0; column < optimizers.size(); ++column) {

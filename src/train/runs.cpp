@@ -105,9 +105,9 @@ bool run_roles(Setting& setting, const std::string& cell, int number, const RunS
       vectors = joined(std::move(gradients));
     }
     if (setting.failure) return false;
-    if (setting.lap(fmt::format("{}: comparing gradients at the reference run's weights, step {}",
-                                cell, number),
-                    compared.loss, roles[i].calls_candidate))
+    if (setting.lap(
+            fmt::format("{}: comparing gradients at the reference run's weights, step {}", cell, number),
+            compared.loss, roles[i].calls_candidate))
       return false;
     (i == 0                  ? compared.trusted
      : i + 1 == roles.size() ? compared.candidate
@@ -163,7 +163,8 @@ bool step(Setting& setting, const Data& data, TeacherRun& run) {
   const Batch batch = data.batch(number);
   Compared compared;
   const std::string cell = fmt::format("{} + {}", to_string(teacher.source), to_string(teacher.optimizer));
-  if (!run_roles(setting, cell, number, run.reference, teacher.optimizer, settings, batch, compared)) return false;
+  if (!run_roles(setting, cell, number, run.reference, teacher.optimizer, settings, batch, compared))
+    return false;
   for (const auto& draw : compared.noise) {
     const std::vector<Comparison> of_draw = compare_all(places, draw, compared.trusted, batch, setting.sizes);
     for (std::size_t i = 0; i < places.size(); ++i) {

@@ -24,8 +24,8 @@ struct Setting {
   ModelSizes sizes;  // those of the options, with the activation that the slot needs
   Team& team;
   Transformer<float>& model;
-  double false_alarms = 0;             // of one comparison of gradients: what the options allow, shared by the cells
-  CallCount count;                     // of the candidate's calls, over all runs
+  double false_alarms = 0;  // of one comparison of gradients: what the options allow, shared by the cells
+  CallCount count;          // of the candidate's calls, over all runs
   std::optional<CallFailure> failure;  // of a call of the candidate
   // Called after each gradient, which may have been one with the candidate; true: stop.
   std::function<bool(const std::string& doing, double loss, bool calls_candidate)> lap;

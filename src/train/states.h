@@ -24,10 +24,10 @@ struct ModelState {
   std::string_view meaning;       // in a few words, for reports
   std::vector<ModelSizes> sizes;  // the first at which the contract accepts a call counts
   void (*grow)(const ModelSizes&, uint64_t seed, Weights<float>&) = nullptr;
-  int steps = 0;                // of training before the batch whose calls are judged
-  bool is_own_run = false;      // that of the cell itself: nothing is changed
-  bool is_confident = false;    // half of the targets are what the model predicts
-  bool overflows = false;       // one input of each call holds NaN and infinities
+  int steps = 0;              // of training before the batch whose calls are judged
+  bool is_own_run = false;    // that of the cell itself: nothing is changed
+  bool is_confident = false;  // half of the targets are what the model predicts
+  bool overflows = false;     // one input of each call holds NaN and infinities
 };
 
 // In the order in which they are tried: that of the run itself first.

@@ -96,7 +96,7 @@ struct Teacher {
 struct StateReport {
   std::string name;  // "late training"
   ModelSizes sizes;
-  int step = 0;          // of training with the cell's tokens and optimizer, from 0: the batch whose calls are judged
+  int step = 0;  // of training with the cell's tokens and optimizer, from 0: the batch whose calls are judged
   int64_t calls = 0;     // 0: the contract accepts no call at these sizes
   int64_t elements = 0;  // judged
   double seconds = 0;
@@ -110,7 +110,8 @@ struct Cell {
   Optimizer optimizer = Optimizer::SGD;
   OptimizerSettings settings;
   Teacher teacher;
-  std::vector<StateReport> states;  // up to the first at which results are wrong; none: there is nothing to judge them by
+  std::vector<StateReport>
+      states;  // up to the first at which results are wrong; none: there is nothing to judge them by
   Curve reference, trusted, reordered, candidate;
   int64_t steps() const { return static_cast<int64_t>(candidate.loss.size()); }
   double loss_gap = 0;               // largest |candidate - trusted|
@@ -128,9 +129,9 @@ struct Report {
   judge::Verdict verdict = judge::Verdict::Inconclusive;
   std::string reason;  // of an inconclusive verdict
   std::vector<Finding> findings;
-  Teacher teacher;                  // of the first cell
-  std::vector<StateReport> states;  // of the first cell
-  std::vector<Cell> cells;          // none with teacher_only
+  Teacher teacher;                   // of the first cell
+  std::vector<StateReport> states;   // of the first cell
+  std::vector<Cell> cells;           // none with teacher_only
   std::vector<std::string> sites;    // at which the candidate was called: "layer 0 norm"
   std::vector<std::string> refused;  // "head: V=8192 is more than the contract's N <= 4096"
   int64_t candidate_calls = 0;

@@ -109,13 +109,20 @@ TEST(WrongCalls, AWeightThatIsLeftOutShowsAfterSomeSteps) {
   EXPECT_THAT(state_names(report), ElementsAre("first batch", "fourth batch"));
   EXPECT_EQ(report.states.back().step, 3);
   ASSERT_FALSE(report.findings.empty());
-  EXPECT_THAT(report.findings.front().found.found_with, ::testing::HasSubstr("(zipf + sgd, state \"fourth batch\")"));
+  EXPECT_THAT(report.findings.front().found.found_with,
+              ::testing::HasSubstr("(zipf + sgd, state \"fourth batch\")"));
 }
 
 // A text whose tokens are no part of a small vocabulary, and one that is too short for long sequences.
 TEST(RightCalls, TakeTheirTokensFromAText) {
   Options options;
-  options.sizes = {.vocabulary = 256, .width = 16, .heads = 2, .layers = 1, .feed_forward = 24, .sequence = 16, .sequences = 4};
+  options.sizes = {.vocabulary = 256,
+                   .width = 16,
+                   .heads = 2,
+                   .layers = 1,
+                   .feed_forward = 24,
+                   .sequence = 16,
+                   .sequences = 4};
   options.threads = 1;
   options.teacher_steps = 1;
   options.teacher_only = true;

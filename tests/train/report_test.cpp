@@ -143,8 +143,9 @@ TEST(TrainingJson, IsAsTheSchemaSays) {
   EXPECT_EQ(with("/teacher/signals/0/tensors/0", Json::object()),
             "report.teacher.signals[].tensors[] has no tensor");
   EXPECT_EQ(json["states"][2]["failed_site"], "embedding");
-  EXPECT_EQ(json["cells"][0]["unmasked_by"].dump(),
-            R"([{"signal":"gradients","step":0},{"signal":"calls","step":3,"state":"late training","site":"embedding"},{"signal":"loss","step":4}])");
+  EXPECT_EQ(
+      json["cells"][0]["unmasked_by"].dump(),
+      R"([{"signal":"gradients","step":0},{"signal":"calls","step":3,"state":"late training","site":"embedding"},{"signal":"loss","step":4}])");
   EXPECT_EQ(json["cells"][1]["unmasked_by"].dump(), "[]");
   EXPECT_EQ(with("/states/0", Json::object()), "report.states[] has no name");
   EXPECT_EQ(with("/verdict", "proved"), "report.verdict is \"proved\"");
