@@ -42,7 +42,9 @@ def measure_time(options, folder):
     program = ["--", "./many", str(options.launches)]
     run = [options.assay, "run", "--threads", "1", "--quiet"]
     seconds, ratios = {name: [] for name in ["without", *VARIANTS]}, {name: [] for name in VARIANTS}
-    for _ in range(options.rounds):
+    begun, rounds = time.time(), 0
+    while rounds < options.rounds and time.time() - begun < options.seconds:
+        rounds += 1
         before = processor_seconds([*run, *program], folder)
         for name, files in VARIANTS.items():
             seconds[name].append(processor_seconds([*run, *files, *program], folder))
@@ -50,7 +52,7 @@ def measure_time(options, folder):
             seconds["without"].append(after)
             ratios[name].append(2 * seconds[name][-1] / (before + after))
             before = after
-    print(f"{options.launches} launches of 65,536 threads, each with an allocation, a fill and a free; {options.rounds} rounds\n")
+    print(f"{options.launches} launches of 65,536 threads, each with an allocation, a fill and a free; {rounds} rounds\n")
     print("| files | processor time, s (least) | more than without: median of the rounds (quartiles) |\n| --- | --- | --- |")
     print(f"| none | {min(seconds['without']):.2f} | |")
     for name in VARIANTS:
@@ -104,6 +106,7 @@ def main():
     arguments.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
     arguments.add_argument("--launches", type=int, help="3000, or 100000 of a program")
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--seconds", type=float, default=1e9, help="after which no round begins")
     arguments.add_argument("--events", type=int, default=1_000_000)
     options = arguments.parse_args()
     options.launches = options.launches or (100_000 if options.what == "program" else 3000)

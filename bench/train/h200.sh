@@ -4,7 +4,8 @@
 #     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
 #     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
 #     bench/train/h200.sh sweep               there: what the story's gap and noise depend on; at most 3 minutes
-#     bench/train/h200.sh right [SECONDS [FIRST]]   there: right kernels of the host, 100 runs of each slot from the seed FIRST on, on 16 cores; 4 minutes
+#     bench/train/h200.sh right [SECONDS [FIRST]]   there: right kernels of the host, 100 runs of each slot from the seed FIRST on, on 16 cores, and beside it
+#                                             a whole matrix on two of them; 5 minutes
 #     bench/train/h200.sh corpus [SECONDS [FIRST]]  there: correct kernels of the corpus, 100 runs of each slot, on 16 cores; 4 minutes
 #     bench/train/h200.sh wrong [SECONDS]     there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; 4 minutes
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
@@ -80,9 +81,17 @@ sweep() {
 # Small models, many seeds: every run has weights and batches of its own.
 right() {
   unpack
-  $carried/bench_right_kernels "${2:-1}-100" "$(nproc)" "${1:-220}" > "$out/right_host.md" 2>&1
+  local cores=$(nproc) seconds=${1:-250}
+  (
+    exec > "$out/matrix.log" 2>&1
+    time timeout $((seconds + 30)) taskset -c 0,1 $carried/assay train examples/embedding_gradient/wrong.toml --fresh
+  ) &
+  taskset -c "2-$((cores - 1))" $carried/bench_right_kernels "${2:-1}-100" $((cores - 2)) "$seconds" > "$out/right_host.md" 2>&1
   cat "$out/right_host.md"
   elapsed "right kernels of the host"
+  wait
+  cat "$out/matrix.log"
+  elapsed "a whole matrix on two cores"
 }
 
 corpus() {
@@ -139,5 +148,5 @@ alarms() {
 
 case ${1:-} in
   prepare | story | sweep | right | corpus | wrong | alarms) "$@" ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -40,12 +40,18 @@ const TensorSignal* strongest(const Teacher& teacher) {
   return nullptr;
 }
 
+// "zipf + sgd": gradients and single calls are told of the first cell; the matrix has those of all.
+std::string first_cell(const Teacher& teacher) {
+  return fmt::format("{} + {}", to_string(teacher.source), to_string(teacher.optimizer));
+}
+
 std::string teacher_text(const Training& training) {
   const Teacher& teacher = training.report.teacher;
   if (teacher.signals.empty()) return "";
   const std::size_t steps = teacher.signals.size();
-  std::string text = fmt::format("gradient at the weights of the reference run, {} step{}, {:.1f} s: ", steps,
-                                 steps == 1 ? "" : "s", teacher.seconds);
+  std::string text =
+      fmt::format("gradient at the weights of the reference run, {}, {}, {:.1f} s: ", first_cell(teacher),
+                  counted_word(static_cast<int64_t>(steps), "step"), teacher.seconds);
   const TensorSignal* signal = strongest(teacher);
   const std::string about =
       !signal ? ""
@@ -77,8 +83,8 @@ std::string states_text(const Report& report) {
   if (report.states.empty()) return "";
   const StateReport& last = report.states.back();
   std::string text = fmt::format(
-      "single calls at {} of the model, {}, {} results, {:.1f} s: ", counted_word(states, "state"),
-      counted_word(calls, "call"), elements, seconds);
+      "single calls at {} of the model, {}, {}, {} results, {:.1f} s: ", counted_word(states, "state"),
+      first_cell(report.teacher), counted_word(calls, "call"), elements, seconds);
   text += last.failed_site.empty()
               ? std::string(elements > 0 ? "within what rounding explains" : "the contract accepts none")
               : fmt::format("not those of a right kernel in the state \"{}\", at {}", last.name,
