@@ -91,7 +91,8 @@ class Examination {
  private:
   void examine(std::string_view site, const Bindings& bindings) {
     const auto start = std::chrono::steady_clock::now();
-    ExamineResult result = setting_.candidate.examine(bindings, setting_.options.threads);
+    ExamineResult result = setting_.candidate.examine(
+        bindings, {.threads = setting_.options.threads, .diagnoses = setting_.diagnoses});
     ++report_.calls;
     const std::string where = fmt::format("{} in training ({}, state \"{}\"), at {}",
                                           contract::to_string(bindings.shape), cell_, state_.name, site);

@@ -25,6 +25,7 @@ struct Setting {
   Team& team;
   Transformer<float>& model;
   double false_alarms = 0;  // of one comparison of gradients: what the options allow, shared by the cells
+  bool diagnoses = true;    // whether a wrong call is looked into
   CallCount count;          // of the candidate's calls, over all runs
   std::optional<CallFailure> failure;  // of a call of the candidate
   // Called after each gradient, which may have been one with the candidate; true: stop.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/parallel.h"
@@ -95,6 +96,7 @@ class Trainer {
                  team_,
                  model_,
                  options.false_alarms / static_cast<double>(cell_count()),
+                 true,
                  {},
                  {},
                  [this](const std::string& doing, double loss, bool calls_candidate) {
@@ -206,6 +208,9 @@ class Trainer {
     if (state_.phase != CellPhase::Calls) return "";
     Cell& cell = state_.cells.back();
     const std::vector<ModelState> all = model_states(setting_.sizes);
+    // Findings are those of the first cell with a wrong call; the others only have to know that there is one.
+    setting_.diagnoses =
+        std::ranges::none_of(state_.cells, [](const Cell& each) { return each.wrong_state() != nullptr; });
     while (setting_.candidate.examine && cell.states.size() < all.size() && !cell.wrong_state()) {
       StateReport report;
       if (!examine(setting_, cell.source, cell.optimizer, all[cell.states.size()], report)) return ended();

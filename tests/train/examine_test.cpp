@@ -242,7 +242,7 @@ TEST(LegalInputs, ThatNoLongerFitTogetherAccuseNobody) {
     give("targets", DType::i64, {1}, {1});
     give("lse", DType::f32, {1}, {lse});
     give("dloss", DType::f32, {1}, {0.25});
-    return std::get<Examined>(right.examine(bindings, 1));
+    return std::get<Examined>(right.examine(bindings, {.threads = 1}));
   };
   for (const double lse : {3.0, 6.0, 8.5}) {  // moved up, in the range, moved down a little
     const Examined examined = examine_at(lse);
