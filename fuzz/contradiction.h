@@ -20,6 +20,7 @@
 #include "finding/message.h"
 #include "fuzz/index_trace.h"
 #include "fuzz/random_kernels.h"
+#include "prove/counters.h"
 #include "prove/coverage.h"
 #include "prove/prove.h"
 #include "vgpu/device.h"
@@ -195,7 +196,7 @@ class Contradiction {
     prove::Terms terms;
     prove::Dims dims(terms, contract_);
     const ptx::Function& kernel = one.module.functions.front();
-    const auto summary = prove::execute(terms, dims, one.module, kernel, one.launch, changed);
+    auto summary = prove::execute(terms, dims, one.module, kernel, one.launch, changed);
     if (!summary) {
       ++tally_.refused;
       return;
@@ -204,6 +205,11 @@ class Contradiction {
     prove::Setting setting{terms, dims, one.module, kernel, one.launch, *summary, claims, solver};
     setting.access_seconds = kAccessSeconds;
     setting.most_counterexamples = 0;
+    setting.until = prove::work_seconds() + kSeconds;
+    // What threads exchange is what it is taken for if all of them get there, as in Prover::prove_one.
+    if ((summary->exchanges |= prove::describe_counters(setting)) &&
+        prove::prove_barriers(setting).status != prove::Status::Proved)
+      return;
     using Prove = prove::Obligation (*)(prove::Setting&);
     for (const Prove prove :
          {Prove{prove::prove_launch}, Prove{prove::prove_bounds}, Prove{prove::prove_overflow},

@@ -650,6 +650,42 @@ class KernelMaker {
     barrier(2);
   }
 
+  // Who finds something puts it into a list, and all go over the list: by the counter, or by something else.
+  void list() {
+    if (kernel_.static_shared == 0 || shared_words_ == 0) return access();
+    const std::string p = predicate(), skip = label(), end = label(), counter = fresh(), drawn = fresh();
+    const std::string start = choices_.one_in(8) ? "1" : "0";
+    add(fmt::format("mov.u32 {}, c;", counter));
+    add(fmt::format("setp.ne.s32 {}, %r3, {}; @{} bra {}; st.shared.u32 [{}], {};", p,
+                    choices_.one_in(8) ? "1" : "0", p, skip, counter, start));
+    add(skip + ":");
+    barrier();
+    const std::string what = choices_.of<std::string>({"%r3", "%r7", "%r7", choices_.of(known_)});
+    leave_unless_below(what, choices_.one_in(6) ? "%r2" : "%r1", end);
+    const std::string at = fresh(), base = fresh();
+    add(fmt::format("atom.shared.add.u32 {}, [{}], {};", drawn, counter, choices_.one_in(8) ? 2 : 1));
+    add(fmt::format("mov.u32 {}, s; shl.b32 {}, {}, 2; add.s32 {}, {}, {}; st.shared.u32 [{}], {};", base, at,
+                    drawn, at, at, base, at, what));
+    add(end + ":");
+    barrier();
+    go_over_list(counter);
+    barrier(3);
+  }
+
+  void go_over_list(const std::string& counter) {
+    const std::string count = fresh(), i = fresh(), head = label(), done = label(), p = predicate(),
+                      found = fresh();
+    add(fmt::format("ld.shared.u32 {}, [{}];", count, counter));
+    if (choices_.one_in(8)) add(fmt::format("add.s32 {}, {}, 1;", count, count));
+    add(fmt::format("mov.u32 {}, {}; {}:", i, choices_.one_in(8) ? "1" : "0", head));
+    add(fmt::format("setp.{}.s32 {}, {}, {}; @{} bra {};", choices_.one_in(8) ? "gt" : "ge", p, i,
+                    choices_.one_in(8) ? "%r1" : count, p, done));
+    add(fmt::format("ld.shared.u32 {}, [{}];", found, shared_address(i)));
+    const std::string value = load(found, true);
+    if (choices_.one_in(2)) store(found, value);
+    add(fmt::format("add.s32 {}, {}, 1; bra {}; {}:", i, i, head, done));
+  }
+
   // Rounds over tiles: each thread brings a word, all wait, each reads another's, all wait again.
   void rounds() {
     if (shared_words_ == 0) return strided();
@@ -817,7 +853,7 @@ class KernelMaker {
       case 15:
         return vectors();
       case 16:
-        return tickets();
+        return choices_.one_in(2) ? list() : tickets();
       case 17:
         return rounds();
       case 18:

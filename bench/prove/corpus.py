@@ -53,6 +53,7 @@ OTHER_CAUSES = {
     "axpy/wrong/size_as_int": "an output left unwritten: the size is a narrow number, no index is",
     "bias_grad/wrong/own_workspace": "state that calls share",
     "conv1d/wrong/margin_not_loaded": "shared memory that is read unwritten",
+    "cumulative_sum/wrong/chunks_in_8_bits": "an output left unwritten: the narrow count ends its loop before it is an index again",
     "dequantize_int4_zero/wrong/unsigned_difference": "the narrow number is a value, no address",
     "dequantize_int4_zero/wrong/zero_points_are_bytes": "a layout: the accesses are in bounds",
     "dequantize_int8/wrong/difference_in_8_bits": "the narrow number is a value, no address",

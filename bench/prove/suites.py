@@ -345,7 +345,7 @@ def prove(assay, folder, seconds):
 
 PROVED = ("proved", "apart from bounds")
 UNOPTIMISED = ["-Xcicc", "-O0"]
-ON_BOUNDS = "it rests on accesses being in bounds"
+ON_BOUNDS = "it depends on accesses being in bounds"
 
 
 def answer_of(proof):

@@ -1,8 +1,8 @@
 """`assay.check`: one function against its reference, on the virtual GPU.
 
-The call is turned into a contract (docs/contracts.md) in a folder of its own: contract.toml, and short Python
-files that find the function, the reference and the inputs again. `assay check` does the rest in processes of
-its own, so the function cannot disturb this one, and `assay replay` can repeat a finding later.
+The call becomes a contract (docs/contracts.md) in its own folder: contract.toml, and short Python files that
+locate the function, the reference and the inputs. `assay check` does the rest in separate processes, so the
+function cannot disturb this one, and `assay replay` can repeat a finding later.
 """
 
 import hashlib
@@ -44,11 +44,11 @@ def check(
 ) -> Report:
     """Checks a function on CUDA tensors against a reference in PyTorch. Needs no GPU.
 
-    The function is called with CUDA tensors on the virtual GPU, in a process of its own: a function that
-    launches Triton kernels, a function of a C++ extension, or any Python function on tensors. Assay tries
-    edges and odd sizes, hostile and realistic values, repeated and overlapping calls, and reports wrong
-    results, wrong accesses, races and more. How far a result may be from the reference is not for you to
-    choose: it follows from the reference's operators and the dtypes.
+    The function is called with CUDA tensors on the virtual GPU, in a separate process. It may launch Triton
+    kernels, belong to a C++ extension, or be any Python function on tensors. Assay tries edge cases and odd
+    sizes, adversarial and realistic values, repeated and overlapping calls, and reports wrong results,
+    illegal accesses, races and more. There is no tolerance to choose: how far a result may be from the
+    reference follows from the reference's operators and the dtypes.
 
     The shortest form names the extents of each input. Every name is a dim that the function promises to
     support:

@@ -189,7 +189,7 @@ class Origin:
 
     answer: Optional[str] = None  # the path of what is checked
     function: Optional[str] = None  # "file.py:12": where the function under test is defined
-    files: Optional[Dict[str, str]] = None  # copies, and what they were copied from
+    files: Optional[Dict[str, str]] = None  # copies and their originals
 
 
 @dataclass

@@ -196,7 +196,7 @@ def _source_file(function: Any, globals_: Dict[str, Any], folder: pathlib.Path) 
         return str(path)
     file = globals_.get("__file__") or ""
     if not os.path.exists(file):
-        raise SourceError("the source of %r is in no file; define it in a module or a script" % (function,))
+        raise SourceError("the source of %r is not in a file; define it in a module or a script" % (function,))
     return os.path.abspath(file)
 
 

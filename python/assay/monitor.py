@@ -1,4 +1,4 @@
-"""Watches a kernel in a Python program that is in use (docs/monitor.md).
+"""Monitors a kernel in a Python program in production (docs/monitor.md).
 
     from assay.monitor import Watch
 
@@ -7,9 +7,9 @@
     @watch                                   # arguments in the order of the contract's `args`
     def softmax(x, y, rows, columns): ...
 
-Sampled calls are copied on torch's current stream and judged by assayd, in another process. Nothing here waits: what
-cannot be handed over is dropped and counted (`watch.counts()`). The function must be given its outputs, and every dim that
-is no constant.
+Sampled calls are copied on torch's current stream and judged by assayd, in another process. Nothing here waits:
+samples that cannot be handed over are dropped and counted (`watch.counts()`). The function must take its outputs as
+arguments, and every dim that is not a constant.
 """
 
 import ctypes
@@ -78,7 +78,7 @@ def _current_stream() -> int:
 
 
 class Watch:
-    """A kernel that is watched. `stream`: gives the stream of a call; else it is torch's current one."""
+    """A monitored kernel. `stream` returns the stream of a call; by default it is torch's current one."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Watch:
 
     def _arguments(self, args: Sequence[Any], stream: int) -> ctypes.Array:
         if len(args) != len(self._types):
-            raise TypeError("the contract's `args` are %d, and the call has %d" % (len(self._types), len(args)))
+            raise TypeError("the contract has %d `args`, but the call has %d" % (len(self._types), len(args)))
         values = []
         for kind, value in zip(self._types, args):
             if kind == "pointer":

@@ -28,7 +28,7 @@ def program() -> str:
     if given:
         if os.access(given, os.X_OK):
             return os.path.abspath(given)
-        raise FileNotFoundError("ASSAY_PROGRAM names %s, which is no program" % given)
+        raise FileNotFoundError("ASSAY_PROGRAM names %s, which is not a program" % given)
     for path in _candidates():
         if os.access(path, os.X_OK):
             return str(path)
@@ -42,7 +42,7 @@ def library(name: str) -> str:
     """The path of one of Assay's shared libraries: library("libcudart.so.13")."""
     path = pathlib.Path(program()).resolve().parent.parent / "lib" / name
     if not path.exists():
-        raise FileNotFoundError("%s is missing beside %s; build Assay again" % (name, program()))
+        raise FileNotFoundError("%s is missing next to %s; rebuild Assay" % (name, program()))
     return str(path)
 
 

@@ -6,7 +6,7 @@ launch and each finding to a file. After each phase of a test (setup, call, tear
 device, reads the new events and attributes them to that phase: an error makes it fail, with the finding's
 text in the report, in JUnit's properties and in `--assay-json`.
 
-A wrong access is reported and skipped, and the device goes on: the next test starts on a healthy one.
+A wrong access is reported and skipped, and the device continues, so the next test starts on a healthy one.
 
     @pytest.mark.assay(checks="memory,races")     # only what these checks find fails this test
     @pytest.mark.assay(allow=["data-race"])       # this kind of finding does not

@@ -4,9 +4,9 @@
     score = 1.0 if report else 0.0
     print(report.reason)
 
-The answer runs in the sandbox of a check: a process of its own without network, without files, without the
-expected values, with limits on time and memory. Whatever is wrong with the answer is a verdict, never an
-exception: `fail` with findings or a reason, or `inconclusive` if it could not be judged. Calls are
+The answer runs in the same sandbox as in a check: a separate process without network access, files or the
+expected values, with limits on time and memory. Whatever is wrong with the answer, the result is a verdict,
+never an exception: `fail` with findings or a reason, or `inconclusive` if it could not be judged. Calls are
 independent of each other; make many at a time.
 """
 
@@ -36,9 +36,9 @@ def reward(
 
     `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench
     definition. `code` is the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py",
-    ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials (default: as for
-    `check`). The whole call may take two minutes more, of its own time: what runs beside it, other calls too,
-    does not use them up. `timeout` is a limit in seconds that pass, for callers who need one.
+    ".cu", ".json") says which, if that is not obvious. `budget` is the number of seconds of trials (default: as
+    for `check`). The whole call may take two minutes more of its own processor time, so other work on the
+    machine, including other calls, does not use them up. `timeout` is an optional wall-clock limit in seconds.
 
     Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only
     for a problem that does not exist.

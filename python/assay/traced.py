@@ -519,10 +519,25 @@ def contract_text(function: str, tensors: Sequence[TensorArgument], scalars: Dic
     return "\n".join(lines) + "\n"
 
 
+def in_file(function: str) -> str:
+    """FILE.py:FUNCTION of MODULE:FUNCTION, a module that the interpreter finds from here."""
+    module, _, name = function.rpartition(":")
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", module) or module.endswith(".py") or os.path.exists(module):
+        return function
+    sys.path.insert(0, os.getcwd())
+    try:
+        specification = importlib.util.find_spec(module)
+    except ImportError:
+        specification = None
+    if specification is None or not specification.has_location:
+        raise TraceError(f"--from {function}: there is no module `{module}`")
+    return f"{os.path.relpath(specification.origin)}:{name}"
+
+
 def load(path: str) -> Callable:
     file, _, name = path.rpartition(":")
     if not file or not name:
-        raise TraceError(f"--from {path}: write FILE.py:FUNCTION")
+        raise TraceError(f"--from {path}: write FILE.py:FUNCTION or MODULE:FUNCTION")
     if not os.path.exists(file):
         raise TraceError(f"{file}: there is no such file")
     specification = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)
@@ -546,8 +561,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         scalars = dict(parse_scalar(text) for text in options.scalar)
         if not tensors:
             raise TraceError('say what its tensors are: --tensor "x = bf16[rows, cols]"')
-        traced = trace(load(options.function), tensors, scalars)
-        text = contract_text(_relative(options.function, options.output), tensors, scalars, traced)
+        function = in_file(options.function)
+        traced = trace(load(function), tensors, scalars)
+        text = contract_text(_relative(function, options.output), tensors, scalars, traced)
         if options.output is None:
             print(text, end="")
         else:

@@ -87,7 +87,7 @@ std::string Daemon::metrics() {
     for (const auto& watched : watched_) put(name, watched->labels(), value(*watched));
   };
   each("calls_total", "counter", "Calls of the kernel.", [&](const Watched& w) { return counts[&w].calls; });
-  each("samples_total", "counter", "Calls that were to be sampled.",
+  each("samples_total", "counter", "Calls selected for sampling.",
        [&](const Watched& w) { return counts[&w].samples; });
   family("samples_dropped_total", "counter", "Samples that were not handed over, by reason.");
   for (const auto& watched : watched_)
@@ -101,14 +101,14 @@ std::string Daemon::metrics() {
        [](const Watched& w) { return w.unjudged; });
   each("elements_judged_total", "counter", "Elements that were judged.",
        [](const Watched& w) { return w.elements; });
-  family("violations_total", "counter", "Elements that no rounding explains, by kind.");
+  family("violations_total", "counter", "Elements that rounding cannot explain, by kind.");
   for (const auto& watched : watched_) {
     put("violations_total", watched->labels() + ",kind=\"bound\"", watched->violations);
     put("violations_total", watched->labels() + ",kind=\"class\"", watched->class_violations);
   }
-  each("trusted_violations_total", "counter", "The same of the trusted kernel, in the mode shadow.",
+  each("trusted_violations_total", "counter", "The same for the trusted kernel, in shadow mode.",
        [](const Watched& w) { return w.trusted_violations; });
-  family("error_over_budget", "histogram", "Errors of elements as parts of what rounding can explain.");
+  family("error_over_budget", "histogram", "Errors of elements as fractions of the rounding budget.");
   for (const auto& watched : watched_) {
     uint64_t sum = 0;
     for (std::size_t i = 0; i < watched->shares.size(); ++i) {
@@ -122,18 +122,19 @@ std::string Daemon::metrics() {
   each("evidence_log10", "gauge", "Evidence that the kernel is wrong; an alarm at log10 of `arl`.",
        [](const Watched& w) { return std::max(0.0, w.detector.log10_evidence()); });
   each("e_value_log10", "gauge",
-       "An e-value against the kernel being right since assayd started: to be averaged over GPUs.",
+       "E-value against the kernel being right since assayd started; average it over GPUs.",
        [](const Watched& w) { return w.detector.log10_e_value(); });
-  each("alarm", "gauge", "1: an alarm was raised and not cleared.",
+  each("alarm", "gauge", "1 if an alarm was raised and not cleared.",
        [&](const Watched& w) { return has_alarm(w) ? 1 : 0; });
   family("drift", "gauge", "Share of elements whose errors are larger than when the kernel was certified.");
   for (const auto& watched : watched_)
     if (const auto drift = watched->drift.value()) put("drift", watched->labels(), *drift);
-  each("judge_lag_seconds", "gauge", "From the copy of the last sample to its verdict.",
+  each("judge_lag_seconds", "gauge", "Time from the copy of the last sample to its verdict.",
        [](const Watched& w) { return w.lag_seconds; });
-  each("overhead_seconds_total", "counter", "That sampled calls spent in the monitor, on the host.",
+  each("overhead_seconds_total", "counter", "Host time that sampled calls spent in the monitor.",
        [&](const Watched& w) { return 1e-9 * static_cast<double>(counts[&w].overhead_ns); });
-  family("certificate_valid", "gauge", "1: the certificate is genuine and for this library and contract.");
+  family("certificate_valid", "gauge",
+         "1 if the certificate is genuine and matches this library and contract.");
   for (const auto& watched : watched_)
     if (watched->certificate_valid)
       put("certificate_valid", watched->labels(), *watched->certificate_valid ? 1 : 0);

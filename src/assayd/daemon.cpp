@@ -90,7 +90,7 @@ Result<void> Daemon::open() {
   if (auto opened = store_.open(); !opened) return opened.error();
   if (options_.socket.size() >= sizeof(sockaddr_un::sun_path))
     return Error{"the path of a socket has at most 107 bytes", options_.socket};
-  if (is_alive(options_.socket)) return Error{"another assayd is at work here", options_.socket};
+  if (is_alive(options_.socket)) return Error{"another assayd is already running here", options_.socket};
   unlink(options_.socket.c_str());
   socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_un address = address_of(options_.socket);
@@ -188,8 +188,8 @@ void Daemon::admit(Client& client, int file) {
   } else {
     auto made = Watched::make(client.application, options_.public_key);
     if (!made)
-      return refuse(client, fmt::format("assayd {} cannot judge by this contract: {}", ASSAY_VERSION,
-                                        made.error().text()));
+      return refuse(
+          client, fmt::format("assayd {} cannot use this contract: {}", ASSAY_VERSION, made.error().text()));
     client.watched = made->get();
     if (!client.watched->certificate_problem.empty())
       say(fmt::format("the certificate of {} is not valid: {}", client.watched->name(),
@@ -262,10 +262,10 @@ void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& v
   watched.drift.add(verdict.errors);
   const auto drift = watched.drift.value();
   if (drift > kMuchDrift && !std::exchange(watched.has_warned, true))
-    say(fmt::format(
-        "warning: errors of {} are larger than when it was certified: {:.0f} % more of its elements are "
-        "beyond an error of the same size",
-        watched.name(), 100 * *drift));
+    say(
+        fmt::format("warning: errors of {} are larger than when it was certified: {:.0f} % more of its "
+                    "elements exceed the same error",
+                    watched.name(), 100 * *drift));
   if (drift < kMuchDrift / 2) watched.has_warned = false;
   const bool was_alarmed = watched.detector.is_alarmed();
   const bool is_alarmed = verdict.mean > 0 && watched.detector.add(verdict.differing, verdict.mean);
@@ -274,8 +274,8 @@ void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& v
   else if (is_alarmed && !was_alarmed)
     raise(client, sample, "evidence",
           fmt::format(
-              "{} elements of this call differ from the correct rounding, {:.3g} were to be expected at "
-              "most; with the calls before, a right kernel does so once in {:.2g} samples",
+              "{} elements of this call differ from the correctly rounded value, where at most {:.3g} are "
+              "expected; together with earlier calls, this happens to a right kernel once in {:.2g} samples",
               verdict.differing, verdict.mean, std::pow(10.0, watched.detector.log10_evidence())),
           verdict);
 }

@@ -55,14 +55,14 @@ Result<int> listen_port(std::string& text) {
     six.sin6_port = htons(port);
     length = sizeof six;
     if (inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) != 1)
-      return Error{fmt::format("{} is no address", host)};
+      return Error{fmt::format("{} is not an address", host)};
   } else {
     auto& four = reinterpret_cast<sockaddr_in&>(storage);
     four.sin_family = AF_INET;
     four.sin_port = htons(port);
     length = sizeof four;
     if (inet_pton(AF_INET, host.c_str(), &four.sin_addr) != 1)
-      return Error{fmt::format("{} is no address", host)};
+      return Error{fmt::format("{} is not an address", host)};
   }
   const int made = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int one = 1;

@@ -28,15 +28,17 @@ int fail(const assay::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Judges samples of kernels in use, raises alarms, and answers Prometheus.", "assayd");
+  CLI::App app(
+      "Judges samples of kernel calls in production, raises alarms, and serves metrics to Prometheus.",
+      "assayd");
   assay::assayd::DaemonOptions options{.socket = assay::monitor::socket_path(), .state = state_folder()};
   std::string listen = "127.0.0.1:9464", key;
   app.add_option("--socket", options.socket, "where applications connect; $ASSAYD_SOCKET");
-  app.add_option("--group", options.group, "whose members may connect, beside this user");
+  app.add_option("--group", options.group, "group whose members may connect, in addition to this user");
   app.add_option("--listen", listen, "address of /metrics: 127.0.0.1:9464, or unix:PATH");
   app.add_option("--state", options.state, "folder of alarms and captures");
   app.add_option("--key", key, "public key, PEM, of the certificates of applications");
-  app.add_option("--captures", options.captures, "captures to write at most");
+  app.add_option("--captures", options.captures, "most captures to write");
   CLI11_PARSE(app, argc, argv);
   if (!key.empty()) {
     const auto pem = assay::read_file(key);

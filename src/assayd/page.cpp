@@ -60,7 +60,7 @@ std::string card_of(const std::string& name, const nlohmann::json& alarm) {
       fmt::format("<div class=\"alarm\"><p><b>{}</b> <span class=\"soft\">{}</span></p>\n<p>{}</p>\n",
                   function.empty() ? escaped(name) : function + (build.empty() ? "" : ", build " + build),
                   kind == "evidence" ? "too many elements differ from the correct rounding"
-                                     : "an element that no rounding explains",
+                                     : "an element that rounding cannot explain",
                   text_in(alarm, "why"));
   text += fmt::format("<p class=\"soft\">{:%Y-%m-%d %H:%M:%S} UTC, {}, on {} {}</p>\n",
                       fmt::gmtime(static_cast<std::time_t>(time)), text_in(alarm, "application"),

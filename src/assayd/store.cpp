@@ -20,7 +20,8 @@ Result<void> Store::open() {
   for (const char* part : {"alarms", "captures"}) {
     const fs::path folder = fs::path(folder_) / part;
     fs::create_directories(folder, error);
-    if (error) return Error{fmt::format("this folder cannot be made: {}", error.message()), folder.string()};
+    if (error)
+      return Error{fmt::format("this folder cannot be created: {}", error.message()), folder.string()};
     fs::permissions(folder, fs::perms::owner_all, error);
   }
   alarms_ = pending_;

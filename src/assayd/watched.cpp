@@ -97,8 +97,7 @@ Result<Application> read_application(std::string_view description) {
     return application;
   } catch (const nlohmann::json::exception&) {
     return Error{
-        "what the application says of itself cannot be read; use libassay_monitor and assayd of the same "
-        "release"};
+        "the application's description cannot be read; use libassay_monitor and assayd of the same release"};
   }
 }
 

@@ -1,3 +1,23 @@
+// The check loop: from a contract to a verdict.
+//
+// A check is a loop over a plan (trial/plan.h), which lists trials in the order in which they are worth
+// running. Each round takes the next trial that fits into the time left, runs and judges it, and records what
+// it covered. A trial without errors makes the next one easier to predict (cost.h). A trial with an error is
+// handed to Failures (failures.h), which confirms it, finds its cause, shrinks it and adds it to the report;
+// then the check ends, unless it is to keep going.
+//
+//   prepare       build the subject, make the reference, read the code: notes, constants, tensor cores
+//   explore       make the plan, run the loop (try_planned), decide whether enough was tried for a pass
+//     next        the next trial: affordable, or required although the budget is spent
+//     run_step    run it; if it does not end in time, find out whether it ever does (hang.cpp)
+//     settle      a failing trial becomes findings (Failures)
+//   finish        the verdict, and what was not covered
+//
+// Time decides what is tried, so two clocks are kept. spent() is elapsed time without compiling, and is
+// compared with the budget. own() leaves out the time in which other work on the machine kept this check
+// waiting, and limits the trials that a pass requires: a busy machine makes a check slower, but does not
+// change its verdict. Every choice that depended on time goes into a timeline (timeline.h), which `--repeat`
+// follows instead of the clock.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +41,7 @@
 #include "base/interrupt.h"
 #include "lint/lint.h"
 #include "subject/cuda_reference.h"
+#include "subject/perturbed_code.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
 
@@ -202,18 +223,18 @@ class Check {
   double most_for_needed() const { return (contract_.kernel.python ? kPythonBudgets : 1) * options_.budget; }
 
   bool affordable(const contract::Shape& shape, bool needed) {
-    const double left = std::max(1.0, needed ? most_for_needed() - own() : options_.budget - spent());
+    const double left = std::max(1.0, (needed ? most_for_needed() : options_.budget) - own());
     return cost_.predict(shape) <= (needed ? kNeededShare : kTrialShare) * left;
   }
 
   // Seconds that a planned call may take. A repeated check knows which were given up.
-  double patience(const trial::PlannedTrial& planned) const {
+  double patience(const trial::PlannedTrial& planned) {
     if (planned.required) return std::max(kRequiredSeconds, kRequiredBudgets * options_.budget);
     if (options_.timeline) return 3 * kTrialSeconds;
     if (planned.brief) return std::max(kBriefSeconds, kBriefShare * options_.budget);
     if (planned.trial.condition.looped) return kTrialSeconds;  // dozens of calls
     const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
-    return std::min(std::max(patience_, slow), std::max(kFirstTrialSeconds, options_.budget - spent()));
+    return std::min(std::max(patience_, slow), std::max(kFirstTrialSeconds, options_.budget - own()));
   }
 
   // `planned` becomes the smallest trial that does not end, if that is what it shows.
@@ -230,7 +251,7 @@ class Check {
       result.state = TrialState::Judged;
       return result;
     }
-    say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
+    say(fmt::format("still running after {:.0f} s: slow or endless?", limit));
     const bool endless = failures_->never_ends(planned.trial, result);
     for (const auto& [shape, seconds] : result.probed) cost_.learn(shape, seconds);
     if (endless || planned.brief || patience_ == kTrialSeconds) return result;
@@ -242,11 +263,12 @@ class Check {
     return trials_->run(planned.trial);
   }
 
-  // What a pass requires may exceed the budget where others keep the machine busy, and for a Python function.
+  // What a pass requires may exceed the budget for a Python function.
   bool out_of_time(const trial::Plan& plan) {
+    if (spent() >= most_elapsed(most_for_needed())) return true;
     const bool late = options_.deadline && Clock::now() > *options_.deadline;
-    if (spent() < options_.budget && !late) return false;
-    if (own() >= most_for_needed() || spent() >= kBusyBudgets * options_.budget) return true;
+    if (own() < options_.budget && !late) return false;
+    if (own() >= most_for_needed()) return true;
     return plan.needed_left().empty() && !options_.keep_going;
   }
 
@@ -254,6 +276,7 @@ class Check {
   std::optional<trial::PlannedTrial> next(trial::Plan& plan) {
     const std::size_t step = timeline_.steps().size();
     if (options_.timeline && step == options_.timeline->steps().size()) return std::nullopt;
+    if (plan.only_giants() && plan.left() == 0) return std::nullopt;  // random shapes are no smaller
     Timeline::Step taken;
     taken.out_of_time = options_.timeline ? options_.timeline->steps()[step].out_of_time
                                           : out_of_time(plan) && coverage_.trials() > 0;
@@ -288,6 +311,8 @@ class Check {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
     plan_options.load = options_.device == subject::Device::Cuda;
+    plan_options.presents = plan_options.load && subject_.python.empty() &&
+                            !subject::asks_for_multiprocessor(subject_, contract_.kernel.arch);
     plan_options.samples = subject_.python.empty();
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements =
@@ -297,6 +322,11 @@ class Check {
     if (plan.leaves_out_giants())
       coverage_.miss_sample(
           "not made for Python functions, which use whole tensors outside their kernels as well");
+    if (plan.only_giants())
+      leave_open(
+          "every shape that the contract promises is too large to be run whole, so a pass cannot be given; a "
+          "smaller `min` "
+          "of a dim would allow it. Of some shapes a sample of the blocks was run");
     try_planned(plan);
     coverage_.conclude(plan);
     if (needs_more_ = !coverage_.too_little(options_.min_coverage).empty(); needs_more_)
@@ -384,6 +414,8 @@ class Check {
       }
       if (!note(result)) {
         if (result.state == TrialState::Skipped) plan.skip(*planned);
+        if (result.state == TrialState::Skipped && planned->trial.condition.perturbed)
+          coverage_.miss("pauses in the kernel: " + result.problem);
         if (result.state == TrialState::Unsampled) {
           plan.waive_sampled(planned->trial);
           if (++unsampled_[result.problem] == kMostUnsampled) plan.drop_sampled();
@@ -422,8 +454,8 @@ class Check {
     }
   }
 
-  std::string progress_text(const trial::PlannedTrial& planned) const {
-    return fmt::format("{:>3.0f} %  {:>3} trials  {}: {}", std::min(100.0, 100 * spent() / options_.budget),
+  std::string progress_text(const trial::PlannedTrial& planned) {
+    return fmt::format("{:>3.0f} %  {:>3} trials  {}: {}", std::min(100.0, 100 * own() / options_.budget),
                        coverage_.trials(), planned.stage, contract::to_string(planned.trial.shape));
   }
 
@@ -434,13 +466,25 @@ class Check {
                                                 coverage_.trials(), coverage_.trials() == 1 ? "" : "s"));
   }
 
+  Json gpu_use() const {
+    const TrialRunner::GpuUse& use = trials_->gpu_use();
+    return {{"busy_seconds", use.busy()},
+            {"seconds", spent()},
+            {"repeated_calls", use.repeats},
+            {"waiting_seconds", use.time.waiting},
+            {"preparing_seconds", use.time.preparing},
+            {"calling_seconds", use.time.calling},
+            {"saving_seconds", use.time.saving}};
+  }
+
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
     if (interrupted()) note_interruption();
     if (trials_) subject_.seconds += trials_->build_seconds() - built_;
     report.seconds = subject_.seconds + (trials_ ? spent() : 0);
     if (trials_ && !trials_->files_guarded())
-      coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
+      coverage_.miss(
+          "writes outside the worker's folder: this Linux kernel lacks Landlock, which would block them");
     if (wants_kernel() && failures_) {
       if (auto finding = kernels_.finding(contract_.origin.answer.empty() ? subject_.symbol : "the function"))
         failures_->report_no_kernel(*kernels_.without(), *finding);
@@ -457,10 +501,7 @@ class Check {
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["timeline"] = timeline_.json();
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
-    if (options_.device == subject::Device::Cuda && trials_)
-      report.coverage["gpu"] = {{"busy_seconds", trials_->busy().seconds},
-                                {"seconds", spent()},
-                                {"repeated_calls", trials_->busy().repeats}};
+    if (options_.device == subject::Device::Cuda && trials_) report.coverage["gpu"] = gpu_use();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     if (reference_ && !reference_->budgets_rest_on().empty())

@@ -125,10 +125,10 @@ std::string Coverage::too_little(double min_share) const {
       }
       named.push_back(requirement_text(*requirement));
     }
-    return fmt::format("{} of the {} things that a pass requires: {}", of - met, of, fmt::join(named, "; "));
+    return fmt::format("{} of the {} trials that a pass requires: {}", of - met, of, fmt::join(named, "; "));
   }
   if (share() >= min_share) return "";
-  return fmt::format("{} of {} planned trials ({:.0f} %), and --min-coverage asks for {:.0f} %", left_,
+  return fmt::format("{} of {} planned trials ({:.0f} %), but --min-coverage requires {:.0f} %", left_,
                      planned_, 100 * share(), 100 * min_share);
 }
 

@@ -1,17 +1,18 @@
-// What a failure is a failure of: the trial again under changed conditions. A condition under which it goes
-// away is its cause, and what was seen first is a consequence of it.
+// Attribution: what a failure depends on. The trial is repeated with one condition changed at a time. A
+// condition under which the failure disappears is its cause, and what was seen first becomes a consequence of
+// it.
 //
 // The order is that of the table "Causes and consequences" in docs/findings.md:
 //
 //   overlap        right alone, wrong while another call runs
-//   chance         differs between runs in which nothing differs that a kernel may depend on
-//   earlier calls  as the first call of a process right, later wrong
-//   host memory    right when malloc gives zeros
-//   device memory  right when outputs and workspace hold zeros; or elements that nobody writes
-//   streams        right when the device idles before and after the call
+//   chance         differs between runs that a kernel should not be able to tell apart
+//   earlier calls  right as the first call of a process, wrong later
+//   host memory    right when malloc returns zeros
+//   device memory  right when outputs and workspace hold zeros; or elements that are never written
+//   streams        right when the device is idle before and after the call
 //
-// Chance goes before earlier calls, since a later call is also a call at another time and at other addresses.
-// Each "right" and each "wrong" is seen more than once before it becomes a cause.
+// Chance comes before earlier calls, because a later call also runs at another time and at other addresses.
+// Each "right" and each "wrong" must be seen more than once before it counts as a cause.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -178,6 +179,8 @@ bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& faile
 bool TrialRunner::confirm(Trial& trial, TrialResult& failed) {
   if (failed.findings.empty()) return false;
   const Kind kind = failed.findings.front().kind;
+  if (trial.sampled && kind == Kind::Timeout && options_.device == subject::Device::Cuda)
+    return true;        // giant_unended() has seen it twice
   if (trial.sampled) {  // with other inputs and other random blocks
     Trial again = trial;
     again.condition.fresh = true;
@@ -437,6 +440,8 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
                                                 std::get<evidence::Numeric>(symptom.evidence).difference);
   if (is_related && is_numeric(symptom.kind)) return failed;
   if (!is_numeric(symptom.kind)) {
+    // Blocks that a counter orders race with each other when another call counts on it, too.
+    if (symptom.kind == Kind::DataRace && find_overlap(trial, failed)) return failed;
     if (!find_left_behind(trial, failed)) find_host_memory(trial, failed);
     return failed;
   }

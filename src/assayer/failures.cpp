@@ -76,7 +76,7 @@ void Failures::count_trials() {
 bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> only) {
   keep(result.findings, only);
   if (parts_.options.keep_going && !is_new(trial, result)) return false;
-  say("found something: looking for its cause");
+  say("found a failure: looking for its cause");
   const std::vector<Finding> seen = result.findings;
   const std::string first_seen = fmt::format("{}: {} ({})", to_string(seen.front().kind),
                                              message(seen.front()), trial::to_string(trial));
@@ -99,16 +99,16 @@ bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> onl
   parts_.trials.set_most_runs(std::nullopt);
   end_stage();
   if (interrupted()) {  // a failure whose cause nobody had the time to look for is no finding yet
-    report_.unknown.push_back("seen when it was interrupted, and not confirmed: " + first_seen);
+    report_.unknown.push_back("seen at the interruption, not confirmed: " + first_seen);
     return true;
   }
   if (!confirmed && cut) {
-    report_.unknown.push_back(fmt::format("seen once, and there was no time to see it again: {} ({})",
+    report_.unknown.push_back(fmt::format("seen once, with no time left to confirm it: {} ({})",
                                           message(result.findings.front()), trial::to_string(trial)));
     return false;
   }
   if (!confirmed) {
-    parts_.coverage.miss(fmt::format("seen once, not shown again: {} ({})", message(result.findings.front()),
+    parts_.coverage.miss(fmt::format("seen once, not reproduced: {} ({})", message(result.findings.front()),
                                      trial::to_string(trial)));
     return false;
   }

@@ -1,5 +1,12 @@
-// What follows a failing trial: it is seen again, its cause is looked for, it is made small, the line is
-// found, and all of it goes into the report.
+// From a failing trial to a finding in the report.
+//
+//   confirm   the failure must recur in a new process; otherwise it is noted as seen once
+//   cause     the trial again under changed conditions (experiments.cpp)
+//   shrink    a smaller trial with the same failure (trial/shrink.h)
+//   locate    shadow execution names the line where the error enters (shadow_run.h)
+//
+// Each stage has its own time limit. A finding whose cause could not be found in time says so. With
+// keep_going, a failure with a known cause (judge/same_cause.h) is counted and not reported again.
 #pragma once
 
 #include <span>

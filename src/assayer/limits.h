@@ -36,6 +36,10 @@ inline constexpr uint64_t kEnoughBlocks = 32;
 inline constexpr double kSampledShare = 0.1;
 // The same on a real GPU, which runs all blocks: it is good at that, and slower at small trials.
 inline constexpr double kSampledShareOnGpu = 0.35;
+// On a real GPU: a giant call does not end if it takes so many times longer than a part of it, one that is smaller by
+// kGiantStep, and its size explain; a part counts as taking so many seconds at least. Chosen: half a second for a call of 20 ms.
+inline constexpr double kGiantSlower = 10, kLeastGiantSeconds = 0.02;
+inline constexpr int64_t kGiantStep = 4;
 // Samples that told nothing for the same reason before the others are left out.
 inline constexpr int kMostUnsampled = 2;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.
@@ -43,8 +47,14 @@ inline constexpr double kRequiredBudgets = 3, kRequiredSeconds = 60;
 // Budgets of its own time (own_time.h) that a check of a Python function may take for the trials that a pass
 // requires. Chosen: one is enough but for large tensors, whose reference is evaluated on the CPU.
 inline constexpr double kPythonBudgets = 4;
-// Budgets of elapsed time in which those trials must be done, however busy the machine is. Chosen.
-inline constexpr double kBusyBudgets = 10;
+// A budget counts seconds of the check's own. A machine that is busy with other work may make it take so many times as long,
+// or so many seconds longer where that is more; then it ends, and is inconclusive if trials are left that a pass requires.
+// Chosen: nobody who asks for 20 s waits for minutes. MostElapsed.IsTwiceTheBudget (tests/assayer).
+inline constexpr double kBusyBudgets = 2, kBusySeconds = 10;
+// … of a check that may take so many seconds of its own.
+inline double most_elapsed(double own) {
+  return std::max(kBusyBudgets * own, own + kBusySeconds);
+}
 // Share of the budget: a trial that takes more is named in the report.
 inline constexpr double kHeldUpShare = 0.5;
 // Elements of a trial per second of budget, and at least: drawing, copying and judging them takes time as
@@ -67,8 +77,8 @@ inline constexpr int kMostShaken = 3;
 // ---- What follows a failure has its own seconds, so that a check ends soon after its budget is spent ----
 
 // They are seconds of its own (own_time.h), where others keep the machine busy; and so much of the elapsed
-// time at least, so that nobody waits more than four times as long. Chosen.
-inline constexpr double kLeastOwnShare = 0.25;
+// time at least, so that nobody waits more than twice as long. Chosen, as kBusyBudgets.
+inline constexpr double kLeastOwnShare = 0.5;
 // To tell slow from endless: many short calls and a long one, or two (hang.cpp).
 inline constexpr double kHangSeconds = 8;
 // To see it again and to find its cause: about a dozen calls; three at least where each is slow, up to the

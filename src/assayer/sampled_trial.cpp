@@ -10,7 +10,9 @@
 #include "assayer/trial_runner.h"
 #include "base/random.h"
 #include "base/symbol.h"
+#include "judge/far_draws.h"
 #include "trial/made_inputs.h"
+#include "trial/shapes.h"
 
 namespace assay::assayer {
 
@@ -43,10 +45,9 @@ std::vector<int64_t> elements_of(const std::vector<ElementRange>& written, int64
 // A loop of which iterations were left out: there is none in which it ends.
 Finding endless(const SampledLaunch& launch, const std::string& entry) {
   evidence::Process process{.entry = entry, .kernel = launch.kernel};
-  process.limit =
-      launch.endless->wraps
-          ? "a count of 32 bits wraps before this loop reaches its end, so that it goes on for ever"
-          : "what this loop counts does not grow towards its end";
+  process.limit = launch.endless->wraps
+                      ? "a 32-bit counter wraps before this loop reaches its end, so the loop never ends"
+                      : "the counter of this loop does not grow towards its end";
   Finding finding{.kind = Kind::Timeout};
   if (launch.endless->line > 0) {
     finding.where = {shown(launch.endless->file), launch.endless->line};
@@ -61,6 +62,18 @@ Finding endless(const SampledLaunch& launch, const std::string& entry) {
 void TrialRunner::judge_written(const SampleReport& report, const subject::Call& call,
                                 trial::MadeInputs& inputs, TrialResult& result) {
   if (!reference_.is_formula()) return;
+  const auto on_read = [&](const std::string& input, std::span<const int64_t> reads) {
+    return inputs.make_read(input, reads);
+  };
+  std::map<std::string, judge::Ranges> ranges;
+  for (const auto& [name, written] : call.written)
+    for (const ElementRange& range : written) ranges[name].emplace_back(range.first, range.count);
+  judge::Options of_draws;
+  of_draws.threads = 1;
+  of_draws.on_read = on_read;
+  for (Finding& finding :
+       judge::judge_far_draws(reference_, inputs.bindings(), call.outputs, ranges, of_draws))
+    result.findings.push_back(std::move(finding));
   for (const auto& [name, written] : call.written) {
     if (std::find(report.reduced.begin(), report.reduced.end(), name) != report.reduced.end()) continue;
     judge::Options options;
@@ -69,9 +82,7 @@ void TrialRunner::judge_written(const SampleReport& report, const subject::Call&
     options.threads = 1;
     options.max_elements = kSampledElements;
     options.elements[name] = elements_of(written, kSampledElements);
-    options.on_read = [&](const std::string& input, std::span<const int64_t> reads) {
-      return inputs.make_read(input, reads);
-    };
+    options.on_read = on_read;
     if (options.elements[name].empty()) continue;
     auto judgement = judge::judge(contract_, reference_, inputs.bindings(), call.outputs, options);
     if (!judgement) {
@@ -82,6 +93,42 @@ void TrialRunner::judge_written(const SampleReport& report, const subject::Call&
     result.undecided += judgement->undecided;
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
   }
+}
+
+// A giant call on a real GPU of which nobody looks at the result.
+Observation TrialRunner::run_giant(const Trial& trial) {
+  auto inputs = trial::MadeInputs::make(contract_, trial);
+  if (!inputs) return {.outcome = CallOutcome::Unavailable, .error = inputs.error().text()};
+  runner_.restart();
+  Observation observation = runner_.run(trial, inputs->bindings());
+  note_use(observation);
+  return observation;
+}
+
+// A GPU runs all blocks of a giant call: one that takes many times longer than its size explains does not end. Others may
+// use the GPU as well, and slow it down: so a quarter of it must end soon before and after the call has not ended again.
+std::optional<Finding> TrialRunner::giant_unended(const Trial& trial, const Observation& seen) {
+  if (options_.device != subject::Device::Cuda || stage_) return std::nullopt;
+  Trial smaller = trial;
+  const auto largest = std::max_element(smaller.shape.begin(), smaller.shape.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (largest == smaller.shape.end()) return std::nullopt;
+  for (const contract::Dim& dim : contract_.dims)
+    if (dim.name == largest->first) largest->second = trial::snap(dim, largest->second / kGiantStep);
+  const auto size = trial::size_of(contract_, trial.shape), part = trial::size_of(contract_, smaller.shape);
+  if (!contract_.check_shape(smaller.shape) || !size || !part || part->elements <= 0) return std::nullopt;
+  const double longest = kGiantSlower * size->elements / part->elements;  // times what the part takes
+  double seconds = 0;
+  const auto part_ends = [&] {
+    const Observation observation = run_giant(smaller);
+    seconds = std::max(kLeastGiantSeconds, observation.seconds);
+    return observation.outcome == CallOutcome::Ended && longest * seconds < kSampledTrialSeconds;
+  };
+  if (!part_ends() || run_giant(trial).outcome != CallOutcome::TimedOut || !part_ends()) return std::nullopt;
+  Finding finding = unended(seen, subject_.symbol);
+  std::get<evidence::Process>(finding.evidence).smaller =
+      fmt::format("{} ends after {:.2g} s", contract::to_string(smaller.shape), seconds);
+  return finding;
 }
 
 void TrialRunner::run_sampled(const Trial& trial, TrialResult& result) {
@@ -106,6 +153,8 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   runner_.set_timeout(stage_ ? time_limit() : kSampledTrialSeconds + 2 * seconds);
   if (trial.condition.fresh) runner_.restart();
   const Observation observation = runner_.run(trial, inputs->bindings());
+  note_use(observation);
+  result.turn_seconds += observation.turn_seconds;
   note_launches(trial, observation);
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) return unsampled(std::move(seen.unsupported));
@@ -125,6 +174,13 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
       break;
     case CallOutcome::NoDeviceMemory:
       return unsampled("there is not enough device memory");
+    case CallOutcome::TimedOut:
+      if (auto finding = giant_unended(trial, observation)) {
+        result.findings = {std::move(*finding)};
+        result.is_smallest = true;
+        return false;
+      }
+      return unsampled(observation.error);
     default:  // time and memory on the host, which nobody promised
       return unsampled(observation.error);
   }
@@ -147,7 +203,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
     result.sampled.run += launch.run;
     if (launch.run > 0 || launch.blocks == 0) continue;
     unsampled(
-        fmt::format("no block of {} came to its end within {:.2g} s; its accesses until then were checked",
+        fmt::format("no block of {} finished within {:.2g} s; only its accesses up to then were checked",
                     plain_name(launch.kernel), 2 * seconds));
     return true;
   }

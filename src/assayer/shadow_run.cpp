@@ -36,7 +36,7 @@ Profile restricted(const contract::Contract& contract, Profile profile) {
   return profile;
 }
 
-// How much of the outputs' errors enters at lines that were not told apart.
+// How much of the outputs' errors enters at lines that were not separated.
 double pooled(const Profile& profile) {
   double most = 0;
   for (const OutputProfile& output : profile.outputs) most = std::max(most, std::fabs(output.others));
@@ -161,7 +161,7 @@ Explanation explain(const contract::Contract& contract, const contract::Shape& s
   explanation.trial = plan.next([](const contract::Shape&, bool) { return true; }).trial;
   for (const auto& [name, value] : shape) explanation.trial.shape[name] = value;
   explanation.profile = profile_of(contract, *built.subject, explanation.trial, options);
-  if (!explanation.profile) explanation.problem = "the call could not be followed at this shape";
+  if (!explanation.profile) explanation.problem = "the call could not be tracked at this shape";
   return explanation;
 }
 

@@ -34,12 +34,11 @@ std::string TrialRunner::needed_surroundings(const Trial& failing) {
     return fmt::format("correct at the present time, wrong when the clock shows {}",
                        trial::date(condition.clock));
   if (condition.shared_inputs && with([](trial::Condition& c) { c.shared_inputs = false; }))
-    return fmt::format("correct when inputs have memory of their own, wrong when {} are at one address",
+    return fmt::format("correct when inputs have separate memory, wrong when {} share one address",
                        inputs_at_one_address(contract_, failing.shape));
   if (condition.alignment != 0 && with([](trial::Condition& c) { c.alignment = 0; }))
-    return "correct where tensors are aligned to no more than the contract promises, wrong where some happen "
-           "to "
-           "be aligned to more";
+    return "correct with exactly the alignment that the contract promises, wrong when some tensors are "
+           "aligned to more";
   return "";
 }
 

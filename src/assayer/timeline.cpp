@@ -34,7 +34,7 @@ Json Timeline::json() const {
 }
 
 Result<Timeline> Timeline::from_json(const Json& json) {
-  const Error wrong{"the report does not say how its check went"};
+  const Error wrong{"the report does not record the course of its check"};
   if (!json.is_object() || !json.contains("steps") || !json["steps"].is_array()) return wrong;
   Timeline timeline;
   for (const Json& run : json["steps"]) {

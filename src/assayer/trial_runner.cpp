@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <new>
 #include <optional>
 
 #include "assayer/limits.h"
@@ -70,6 +71,15 @@ bool is_other_gpu(int status) {
   return status == kNoImage || status == kPtxTooNew;
 }
 
+// What pauses in a kernel may do to it: it needs more time, and more registers. Neither was promised.
+bool is_of_pauses(const Observation& observation) {
+  // cudaErrorLaunchOutOfResources, cudaErrorCooperativeLaunchTooLarge
+  const auto is_too_much = [](int status) { return status == 701 || status == 720; };
+  return observation.outcome == CallOutcome::TimedOut || is_too_much(observation.error_code) ||
+         std::any_of(observation.calls.begin(), observation.calls.end(),
+                     [&](const subject::Call& call) { return is_too_much(call.returned); });
+}
+
 // A function that raised has crashed; what it returned wrongly is a wrong result.
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
@@ -119,6 +129,11 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
                     contract_.kernel.arch, contract_.path);
     return;
   }
+  if (trial.condition.perturbed && is_of_pauses(observation)) {
+    result.state = TrialState::Skipped;
+    result.problem = observation.error;
+    return;
+  }
   switch (observation.outcome) {
     case CallOutcome::Ended:
       break;
@@ -161,6 +176,10 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
       result.state = TrialState::Skipped;
       result.problem = observation.error;
       return;
+    case CallOutcome::NotPerturbed:
+      result.state = TrialState::Skipped;
+      result.problem = observation.error;
+      return;
     case CallOutcome::Unavailable:
       result.state = TrialState::Unavailable;
       result.problem = observation.error;
@@ -173,6 +192,15 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
     for (const std::string& name : call.changed_inputs)
       result.findings.push_back({.kind = Kind::ClobberedInput, .evidence = evidence::Access{.input = name}});
   }
+}
+
+void TrialRunner::note_use(const Observation& observation) {
+  protocol::WorkerTime& sum = gpu_use_.time;
+  for (double protocol::WorkerTime::*part :
+       {&protocol::WorkerTime::waiting, &protocol::WorkerTime::preparing, &protocol::WorkerTime::calling,
+        &protocol::WorkerTime::repeating, &protocol::WorkerTime::saving})
+    sum.*part += observation.time.*part;
+  gpu_use_.repeats += observation.repeats + (observation.load ? observation.load->repeats : 0);
 }
 
 // Repeated calls must give the same bits only where the contract says so; what they give is judged as ever. Nobody
@@ -286,9 +314,13 @@ Result<std::vector<Bindings>> TrialRunner::inputs_of(const Trial& trial) const {
       other.seed = mix(trial.seed, 99);
       other.scalars = trial::other_scalars(contract_, trial.scalars);
     }
-    auto made = trial::make_inputs(contract_, other, options_.generator);
-    if (!made) return made.error();
-    inputs.push_back(std::move(*made));
+    try {
+      auto made = trial::make_inputs(contract_, other, options_.generator);
+      if (!made) return made.error();
+      inputs.push_back(std::move(*made));
+    } catch (const std::bad_alloc&) {
+      return Error{"there is not enough memory for its tensors"};
+    }
   }
   return inputs;
 }
@@ -306,7 +338,8 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   Trial trial = asked;
   if (trial.sampled) {
     run_sampled(trial, result);
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - result.turn_seconds;
     return result;
   }
   const auto size = trial::size_of(contract_, trial.shape);
@@ -345,8 +378,7 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.warnings = std::move(seen.host_warnings);
   read_outcome(trial, observation, result);
   judge_load(trial, observation, result);
-  busy_.seconds += observation.busy_seconds;
-  busy_.repeats += observation.repeats + (observation.load ? observation.load->repeats : 0);
+  note_use(observation);
   if (observation.repeats_fail) shaken_ = repeated_;
   repeated_ = trial;
   result.calls = std::move(observation.calls);

@@ -48,6 +48,7 @@ struct TrialResult {
   judge::ErrorProfile errors;
   SampledResult sampled;
   double seconds = 0;                     // of the whole trial
+  double turn_seconds = 0;                // in which others had their turn on the GPU: not among those
   double call_seconds = 0;                // of the call alone
   std::optional<bool> launched;           // whether it launched a kernel; none: not known
   std::optional<LastKernel> last_kernel;  // of a Python subject
@@ -104,11 +105,13 @@ class TrialRunner {
   }
   // A trial whose call gave another result when it was repeated so, or failed: to be made again under load. Once.
   std::optional<trial::Trial> take_shaken() { return std::exchange(shaken_, std::nullopt); }
-  struct Busy {
-    double seconds = 0;   // in which the GPU had work to do
-    int64_t repeats = 0;  // of calls, beside those of trials
+  struct GpuUse {
+    protocol::WorkerTime time;  // of the workers
+    int64_t repeats = 0;        // of calls, beside those of trials
+    // In which the GPU had calls to make.
+    double busy() const { return time.calling + time.repeating; }
   };
-  const Busy& busy() const { return busy_; }
+  const GpuUse& gpu_use() const { return gpu_use_; }
   // Elements of each output that are judged; larger ones by a sample.
   void set_sample(int64_t elements) { sample_ = elements; }
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
@@ -136,6 +139,7 @@ class TrialRunner {
                TrialResult& result);
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    TrialResult& result, bool diagnose);
+  void note_use(const subject::Observation& observation);
   void judge_load(const trial::Trial& trial, const subject::Observation& observation,
                   TrialResult& result) const;
   bool is_for_another_gpu(const subject::Observation& observation) const;
@@ -143,6 +147,8 @@ class TrialRunner {
   // sampled_trial.cpp, sampled_coverage.cpp
   void run_sampled(const trial::Trial& trial, TrialResult& result);
   bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
+  subject::Observation run_giant(const trial::Trial& trial);
+  std::optional<Finding> giant_unended(const trial::Trial& trial, const subject::Observation& seen);
   void judge_written(const protocol::SampleReport& report, const subject::Call& call,
                      trial::MadeInputs& inputs, TrialResult& result);
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
@@ -195,7 +201,7 @@ class TrialRunner {
   std::optional<std::map<std::string, Ownership>> learnt_;  // by output: who writes what
   bool goes_on_ = false;
   std::optional<trial::Trial> repeated_, shaken_;  // the last that was repeated; that came out otherwise
-  Busy busy_;
+  GpuUse gpu_use_;
   struct Stage {
     double seconds = 0;  // that it may take
     OwnTime taken{};

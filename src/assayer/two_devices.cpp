@@ -134,7 +134,7 @@ class BothDevices {
   void show_on_virtual(Finding& real) {
     auto trial = interrupted() ? std::nullopt : trial_of(real);
     if (!trial) return;
-    trial->condition.loaded = false;
+    trial->condition.loaded = trial->condition.perturbed = false;
     CheckOutcome again = investigate_built(contract_, subject_, *trial, options_after(Device::Virtual));
     Finding* shown = failure_of(again);
     if (!shown) return;

@@ -45,10 +45,10 @@ std::string encode(const Bundle& bundle, BundleForm form) {
 
 Result<Bundle> decode_bundle(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return Error{"this certificate is damaged or cut short: it is not whole JSON"};
+  if (json.is_discarded()) return Error{"this certificate is damaged or truncated: it is not complete JSON"};
   const std::string media = json.is_object() ? string_at(json, "/mediaType") : "";
   if (!media.starts_with(kMediaTypePrefix))
-    return Error{"this is no certificate: a Sigstore bundle is expected"};
+    return Error{"this is not a certificate: expected a Sigstore bundle"};
   if (media != kMediaType)
     return Error{fmt::format("unknown version `{}`; this Assay reads `{}`", media, kMediaType)};
   const auto payload = from_base64(string_at(json, "/dsseEnvelope/payload"));
@@ -58,7 +58,7 @@ Result<Bundle> decode_bundle(std::string_view text) {
   Bundle bundle{string_at(json, "/verificationMaterial/publicKey/hint"),
                 string_at(json, "/dsseEnvelope/payloadType"), *payload, *signature};
   if (encode(bundle) != text && encode(bundle, BundleForm::First) != text)
-    return Error{"this certificate was changed: it is not in the form in which certificates are written"};
+    return Error{"this certificate was changed: it is not byte for byte in the form that Assay writes"};
   return bundle;
 }
 

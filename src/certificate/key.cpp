@@ -111,12 +111,12 @@ Result<Key> read_key(const std::string& pem, KeyHalf half, const std::string& pa
     const bool is_encrypted = pem.find("ENCRYPTED") != std::string::npos;
     if (wants_private && is_encrypted)
       return Error{password.empty() ? "the key is encrypted: put its password into ASSAY_KEY_PASSWORD"
-                                    : "the password in ASSAY_KEY_PASSWORD does not open this key"};
+                                    : "the password in ASSAY_KEY_PASSWORD does not decrypt this key"};
     if (wants_private && parse(pem, KeyHalf::Public, ""))
       return Error{"this is a public key; signing needs the private one"};
     if (!wants_private && pem.find("PRIVATE KEY-----") != std::string::npos)
-      return Error{"this is a private key; verifying takes its public half (openssl pkey -in KEY -pubout)"};
-    return Error{fmt::format("there is no {} key in this file; a PEM file is expected, as openssl writes it",
+      return Error{"this is a private key; verifying needs the public key (openssl pkey -in KEY -pubout)"};
+    return Error{fmt::format("there is no {} key in this file; expected a PEM file, as openssl writes it",
                              wants_private ? "private" : "public")};
   }
   if (!is_ed25519(key.get()) && !is_p256(key.get()))

@@ -59,7 +59,7 @@ class PolicyReader {
     policy_.devices = words(entry);
     for (const std::string& word : policy_.devices)
       if (word != "virtual" && word != "cuda")
-        fail(entry.value.place, fmt::format("`{}` is no device; use \"virtual\" or \"cuda\"", word));
+        fail(entry.value.place, fmt::format("`{}` is not a device; use \"virtual\" or \"cuda\"", word));
   }
   void read_architectures(const TomlEntry& entry) { policy_.architectures = words(entry); }
   void read_contracts(const TomlEntry& entry) {
@@ -158,7 +158,7 @@ std::vector<std::string> unmet_origin(const Policy& policy, const Certificate& c
     return list.empty() || std::ranges::find(list, word) != list.end();
   };
   if (!is_in(policy.architectures, certificate.toolchain.arch))
-    lines.push_back(fmt::format("built for {}; demanded is {}", certificate.toolchain.arch,
+    lines.push_back(fmt::format("built for {}; the policy requires {}", certificate.toolchain.arch,
                                 fmt::join(policy.architectures, " or ")));
   if (!is_in(policy.contracts, certificate.contract.sha256))
     lines.push_back(fmt::format("for the contract {} (SHA-256 {}), which the policy does not list",
@@ -166,8 +166,8 @@ std::vector<std::string> unmet_origin(const Policy& policy, const Certificate& c
   const auto made = PolicyReader::version_of(certificate.assay),
              least = PolicyReader::version_of(policy.min_assay);
   if (least && (!made || *made < *least))
-    lines.push_back(
-        fmt::format("made by Assay {}; demanded is {} or newer", certificate.assay, policy.min_assay));
+    lines.push_back(fmt::format("made by Assay {}; the policy requires {} or newer", certificate.assay,
+                                policy.min_assay));
   return lines;
 }
 
@@ -178,7 +178,7 @@ std::vector<std::string> unmet_age(const Policy& policy, const Certificate& cert
   if (!made) return {fmt::format("its time, `{}`, cannot be read", certificate.created)};
   const double days = std::chrono::duration<double, std::ratio<86400>>(now - *made).count();
   constexpr double kClockDays = 1.0 / 24;  // clocks of two machines differ, by less than an hour
-  if (days < -kClockDays) return {fmt::format("made in the future, at {}", certificate.created)};
+  if (days < -kClockDays) return {fmt::format("dated in the future: {}", certificate.created)};
   if (days > *policy.max_age_days)
     return {fmt::format("made {:.1f} days ago; at most {:g} are allowed", days, *policy.max_age_days)};
   return {};
@@ -188,14 +188,14 @@ std::vector<std::string> unmet_coverage(const Policy& policy, const Certificate&
   std::vector<std::string> lines;
   const Coverage& coverage = certificate.coverage;
   if (coverage.trials < policy.min_trials)
-    lines.push_back(fmt::format("{} trials; demanded are {}", coverage.trials, policy.min_trials));
+    lines.push_back(fmt::format("{} trials; the policy requires {}", coverage.trials, policy.min_trials));
   for (const DemandedDim& dim : policy.dims) {
     const auto tried = std::ranges::find(coverage.dims, dim.name, &CoveredDim::name);
     if (tried == coverage.dims.end())
       lines.push_back(fmt::format("the contract has no dim `{}`", dim.name));
     else if ((dim.min && tried->tried_min > *dim.min) || (dim.max && tried->tried_max < *dim.max))
-      lines.push_back(fmt::format("{} was tried from {} to {}; demanded is {}", dim.name, tried->tried_min,
-                                  tried->tried_max, range_text(dim)));
+      lines.push_back(fmt::format("{} was tried from {} to {}; the policy requires {}", dim.name,
+                                  tried->tried_min, tried->tried_max, range_text(dim)));
   }
   return lines;
 }
@@ -208,7 +208,7 @@ std::vector<std::string> unmet_results(const Policy& policy, const Certificate& 
       if (proof.obligation != obligation) continue;
       ++kernels;
       if (proof.status != "proved")
-        lines.push_back(fmt::format("`{}` is not proved of {}", obligation, proof.kernel));
+        lines.push_back(fmt::format("`{}` is not proved for {}", obligation, proof.kernel));
     }
     if (kernels == 0) lines.push_back(fmt::format("there is no proof of `{}`", obligation));
   }

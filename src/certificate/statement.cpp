@@ -37,22 +37,22 @@ void write(Json& json, double value) {
 }
 
 Problem read(const Json& json, std::string& value) {
-  if (!json.is_string()) return "is no string";
+  if (!json.is_string()) return "is not a string";
   value = json.get<std::string>();
   return {};
 }
 Problem read(const Json& json, uint64_t& value) {
-  if (!json.is_number_unsigned()) return "is no whole number";
+  if (!json.is_number_unsigned()) return "is not an integer";
   value = json.get<uint64_t>();
   return {};
 }
 Problem read(const Json& json, int64_t& value) {
-  if (!json.is_number_integer()) return "is no whole number";
+  if (!json.is_number_integer()) return "is not an integer";
   value = json.get<int64_t>();
   return {};
 }
 Problem read(const Json& json, double& value) {
-  if (!json.is_number()) return "is no number";
+  if (!json.is_number()) return "is not a number";
   value = json.get<double>();
   return {};
 }
@@ -65,11 +65,12 @@ void write(Json& json, const CertifiedFile& file) {
 }
 Problem read(const Json& json, CertifiedFile& file) {
   if (!json.is_object() || !json.value("digest", Json()).is_object())
-    return "holds something that is no file";
+    return "holds something that is not a file";
   const Json digest = json["digest"].value("sha256", Json());
   if (!digest.is_string()) return "holds a file without a SHA-256 digest";
   file.sha256 = digest.get<std::string>();
-  if (json.contains("name") && read(json["name"], file.name)) return "holds a file whose name is no string";
+  if (json.contains("name") && read(json["name"], file.name))
+    return "holds a file whose name is not a string";
   const Json annotations = json.value("annotations", Json());
   const Json kind = annotations.is_object() ? annotations.value("kind", Json()) : Json();
   for (const FileKind one : {FileKind::Library, FileKind::Source, FileKind::Ptx})
@@ -89,7 +90,7 @@ void write(Json& json, const std::vector<T>& values) {
 }
 template <class T>
 Problem read(const Json& json, std::vector<T>& values) {
-  if (!json.is_array()) return "is no list";
+  if (!json.is_array()) return "is not a list";
   for (const Json& item : json)
     if (Problem problem = read(item, values.emplace_back())) return problem;
   return {};
@@ -151,7 +152,7 @@ void write(Json& json, const T& value) {
 }
 template <class T>
 Problem read(const Json& json, T& value) {
-  if (!json.is_object()) return "is no object";
+  if (!json.is_object()) return "is not an object";
   Problem first;
   fields(value, [&](const char* name, auto& field) {
     if (first) return;
@@ -184,7 +185,7 @@ std::string to_statement(const Certificate& certificate) {
 
 Result<Certificate> from_statement(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return Error{"what is signed is no in-toto statement"};
+  if (!json.is_object()) return Error{"the signed content is not an in-toto statement"};
   const auto word = [&](const char* key) {
     const Json value = json.value(key, Json());
     return value.is_string() ? value.get<std::string>() : std::string();
@@ -195,7 +196,7 @@ Result<Certificate> from_statement(std::string_view text) {
   if (const std::string type = word("predicateType"); type != kPredicate)
     return Error{type.starts_with(kPredicateAnyVersion)
                      ? fmt::format("unknown version `{}`; this Assay reads `{}`", type, kPredicate)
-                     : fmt::format("this is no verdict of Assay: the statement is of type `{}`", type)};
+                     : fmt::format("this is not a verdict of Assay: the statement is of type `{}`", type)};
   Certificate certificate;
   if (const Problem problem = read(json.value("subject", Json()), certificate.files))
     return Error{fmt::format("the statement is incomplete: `subject` {}", *problem)};
@@ -219,7 +220,7 @@ Result<Certificate> read_certificate(std::string_view file, const Key& key) {
   if (!bundle) return bundle.error();
   if (const auto good = check_signature(*bundle, key); !good) return good.error();
   if (bundle->type != kStatementType)
-    return Error{fmt::format("what is signed is of type `{}`, not `{}`", bundle->type, kStatementType)};
+    return Error{fmt::format("the signed content is of type `{}`, not `{}`", bundle->type, kStatementType)};
   return from_statement(bundle->payload);
 }
 

@@ -5,12 +5,12 @@
 // any schedule. The parts:
 //
 //   race_clock.h     vector clocks: order within a launch, from barriers, fences and strong accesses
-//   race_order.h     order between kernels, copies and fills, from streams, events and waits of the host
+//   race_order.h     order between kernels, copies and fills, from streams, events and host-side waits
 //   race_cluster.h   order within clusters: cluster barriers, mbarriers, asynchronous copies
 //   race_shadow.h    for each word of memory, the last write and two reads to compare a new access with; an
-//   older
-//                    access may be forgotten, which can hide a race but never invents one
+//                    older access may be forgotten, which can hide a race but never invents one
 //   race_shared.h    the same for shared memory, in a form that is fast to reset at a barrier
+//   race_judge.h     whether two accesses are a race
 //   race_report.h    evidence for a finding
 //
 // Two kinds of conflict are not races: stores of the value that is already there, and loads that the compiler
@@ -119,11 +119,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       context_.sites.forget_instructions();
     }
     const uint32_t ordered_below = context_.order.ordered_below(operation);
-    const uint32_t author = memory_.first_author(launches_.empty());
+    const uint32_t author = memory_.number_grid(launches_.empty());
     const uint32_t numbers = operation.last - operation.first + 1;
     launches_[info.id] = {&operation,
                           ordered_below,
-                          ordered_below == operation.first ? author : 1,
+                          ordered_below == operation.first ? author : SingleWords::kNoGrid,
                           copies ? numbers / 2 : numbers,
                           copies,
                           reaches_other_blocks(info.kernel),
@@ -458,7 +458,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   struct Launch {
     const Operation* operation = nullptr;
     uint32_t ordered_below = 0;
-    uint32_t first_author = 1;
+    uint32_t first_author = SingleWords::kNoGrid;
     uint32_t blocks = 1;  // that have a number of their own
     bool copies = false;  // into their shared memory are numbered, too
     bool reach = false;   // they may reach each other's shared memory

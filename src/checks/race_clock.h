@@ -1,15 +1,18 @@
-// Who knows of whose accesses: the happens-before relation that the race check judges by.
+// Vector clocks: the happens-before relation within a launch, as the race check uses it.
 //
-// Every warp counts its synchronising events in a tick; an access remembers the tick of its warp. A
-// lane knows another thread's accesses up to some tick, by what synchronised them:
+// Every warp counts its synchronising events in a tick, and an access remembers its warp's tick. Each lane
+// knows, for every other warp, up to which tick that warp's accesses happen before its own. Synchronisation
+// raises these numbers:
+//
 //   - warp barriers: between the lanes that they name;
 //   - block barriers: between the warps that arrive;
-//   - cluster barriers and mbarriers: between those who arrive and those who wait (race_cluster.h);
+//   - cluster barriers and mbarriers: from those that arrive to those that wait (race_cluster.h);
 //   - fences with strong accesses: a fence publishes what its warp knows; a strong write (atomic, volatile,
-//     release) attaches that to its location; a strong read takes it, and a fence or a barrier after it
-//     makes it known. What was fenced before a barrier, everybody behind it publishes.
-// Knowledge of other blocks is kept for a warp, not for a lane, and a location's clock only grows. Both err
-// on the side of silence: an order may be assumed that is not there, never the reverse.
+//     release) attaches that to its location; a strong read picks it up, and takes effect at the next fence or
+//     barrier. After a barrier, every thread may publish what any of them had fenced before it.
+//
+// Knowledge of other blocks is kept per warp, not per lane, and a location's clock only grows. Both can hide
+// a race, because an order may be assumed that is not there; neither can invent one.
 #pragma once
 
 #include <array>

@@ -1,17 +1,17 @@
-// What orders the blocks of a cluster and asynchronous writes: the cluster's barrier, and mbarriers.
+// Order between the blocks of a cluster, and of asynchronous writes: cluster barriers and mbarriers.
 //
-// The cluster's barrier. Who arrives with release brings what it did until then, who arrives relaxed only
-// what it has fenced; who waits learns what all have brought. What happens between the two is covered by
-// neither.
+// Cluster barrier. An arrival with release publishes everything the thread did before; a relaxed arrival
+// publishes only what it had fenced. A wait acquires what all arrivals published. Accesses between a thread's
+// arrival and its wait are covered by neither.
 //
-// An mbarrier. Who arrives with release brings what it did; who finds a phase complete learns what was
-// brought in that phase and in earlier ones, and nothing of the phase under way.
+// mbarrier. An arrival with release publishes what the thread did before. A thread that finds a phase
+// complete acquires what was published in that phase and in earlier ones, and nothing of the current phase.
 //
-// Asynchronous writes that an mbarrier counts (bulk copies, st.async) are nobody's: the copies into a block's
-// shared memory have a number of their own beside the block's, and a tick for each of 32 groups of mbarriers.
-// A write is remembered with the next tick of its group, and brought to the mbarrier when it has arrived. So
-// it is ordered before those who found the phase complete, and those who synchronised with them, and nobody
-// else.
+// Asynchronous writes that an mbarrier counts (bulk copies, st.async) belong to no thread. Copies into a
+// block's shared memory get an author number of their own next to the block's, with a tick for each of 32
+// groups of mbarriers. A write is remembered with the next tick of its group, and published to the mbarrier
+// when it arrives. So it is ordered before the threads that found the phase complete, and those that
+// synchronised with them, and before nobody else.
 #pragma once
 
 #include <array>

@@ -306,8 +306,7 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
     if (!writes(actor.kind)) {
       settled_.unsettle(at);
       if (settled_.words(0, at).stored) meet_store(actor, at, now);
-    } else if (settled_.write(actor.state.operation->first, at, static_cast<uint16_t>(1u << word))) {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+    } else if (close(actor, at, static_cast<uint16_t>(1u << word))) {
       meet_word(actor, at, now);
     }
     if (const Cells* cells = row.cells(); cells && is_past(actor, *cells)) global_.join(row);
@@ -334,7 +333,11 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
   uint32_t left = 0, todo = lanes;
   if (bytes == 4) {
     const SingleWords::Read read{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
-    todo &= ~words_.remember_lanes(access, settled_.open_lanes(grid.first, access), read);
+    const uint32_t closings = words_.closings();
+    todo &= ~words_.remember_marked(access, lanes, read);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (todo == 0 && words_.closings() == closings) return 0;
+    todo &= ~words_.remember_lanes(access, todo & settled_.open_lanes(grid.first, access), read);
   }
   for (uint32_t rest = todo; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
@@ -342,7 +345,8 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
     const uint16_t words = words_at(at, bytes);
     const SettledRows::Words known = settled_.words(grid.first, at);
     if ((words & ~known.settled) == 0) continue;
-    if (at % bytes != 0 || ((words & ~known.open) != 0 && (known.asked || !open(actor, lock, at, words)))) {
+    if (at % bytes != 0 ||
+        ((words & ~known.open) != 0 && (known.asked || !open(actor, lock, at, words, true)))) {
       left |= 1u << lane;
       continue;
     }
@@ -384,7 +388,7 @@ uint32_t RaceMemory::store_words(const Actor& actor, RowLock& lock, uint32_t lan
     const auto is_read = [&](const RowMark& mark) {
       return (mark.words & words) != 0 && !is_past(actor, mark.who);
     };
-    const bool is_open = (words & ~known.open) == 0 || (!known.asked && open(actor, lock, at, words));
+    const bool is_open = (words & ~known.open) == 0 || (!known.asked && open(actor, lock, at, words, false));
     bool fits = at % bytes == 0 && is_open &&
                 (row.cells() ? is_past(actor, *row.cells()) : !is_read(row.read) && !is_read(row.other));
     for (Address word = at / 4 * 4; fits && word < at + bytes; word += 4) {
@@ -396,6 +400,7 @@ uint32_t RaceMemory::store_words(const Actor& actor, RowLock& lock, uint32_t lan
       continue;
     }
     settled_.store(at);
+    words_.unmark(at, words);
     const Touch now{actor.who, static_cast<uint8_t>(lane), bytes_of(at, bytes), false};
     for (Address word = at / 4 * 4; word < at + bytes; word += 4) {
       meet_store(actor, word, now);
@@ -440,7 +445,7 @@ uint16_t RaceMemory::stored_words(const Actor& actor, Address start) {
   return stored;
 }
 
-bool RaceMemory::open(const Actor& actor, RowLock& lock, Address at, uint16_t words) {
+bool RaceMemory::open(const Actor& actor, RowLock& lock, Address at, uint16_t words, bool marks) {
   const Row& row = row_at(lock, at);
   auto open = static_cast<uint16_t>(kAllWords);
   if (const Cells* cells = row.cells()) {
@@ -452,17 +457,23 @@ bool RaceMemory::open(const Actor& actor, RowLock& lock, Address at, uint16_t wo
   } else if (!is_past(actor, row.write.who)) {
     open &= static_cast<uint16_t>(~row.write.words);
   }
+  if (marks && !settled_.words(0, at).stored)
+    words_.mark(at / kRowBytes * kRowBytes, open, actor.state.first_author);
   settled_.open(actor.state.operation->first, at, open);
   return (words & ~settled_.words(actor.state.operation->first, at).open) == 0;
+}
+
+bool RaceMemory::close(const Actor& actor, Address at, uint16_t words) {
+  if (!settled_.write(actor.state.operation->first, at, words)) return false;
+  words_.unmark(at, words);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return true;
 }
 
 void RaceMemory::meet_words(const Actor& actor, Address start, const RowMark& now) {
   const bool stores = writes(actor.kind);
   if (!stores && !settled_.words(0, start).stored) return;
-  if (stores) {
-    if (!settled_.write(actor.state.operation->first, start, now.words)) return;
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  if (stores && !close(actor, start, now.words)) return;
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
     const Address address = start + word * 4;

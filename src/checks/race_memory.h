@@ -52,15 +52,12 @@ class RaceMemory {
     const vgpu::Address ahead = access.addresses[0] - last;
     global_.prefetch(access.addresses[0] + ahead, access.addresses[31] + access.bytes + ahead);
     if (access.shape != vgpu::Shape::Other || access.kind != vgpu::AccessKind::Load) return;
-    for (const Address at : std::span(access.addresses, vgpu::kWarpSize)) {
-      settled_.prefetch(at + ahead);
-      words_.prefetch(at + ahead);
-    }
+    for (const Address at : std::span(access.addresses, vgpu::kWarpSize)) words_.prefetch(at + ahead);
   }
-  // Before the blocks of a grid: the first author of its accesses to single words, if all operations before it are done.
-  uint32_t first_author(bool alone) {
+  // Before the blocks of a grid: its number among the authors of accesses to single words. `alone`: no other is under way.
+  uint32_t number_grid(bool alone) {
     if (alone) words_.make_room();
-    return words_.next_author();
+    return words_.number_grid();
   }
   void access(const Actor& actor);
   // A copy or a fill.
@@ -96,7 +93,10 @@ class RaceMemory {
   // Compares an access to a word with the last store to it.
   void meet_store(const Actor& actor, Address word, const Touch& now);
   // Whether marks and cells hold no write of the grid to these words of a row.
-  bool open(const Actor& actor, RowLock& lock, Address start, uint16_t words);
+  // `marks`: the others of the row are expected to be read, too.
+  bool open(const Actor& actor, RowLock& lock, Address start, uint16_t words, bool marks);
+  // Words of a row are written. False: nothing is remembered of its single words.
+  bool close(const Actor& actor, Address at, uint16_t words);
   // Compares an access to a row with what is remembered of its single words.
   void meet_words(const Actor& actor, Address start, const RowMark& now);
   void meet_word(const Actor& actor, Address word, const Touch& now);

@@ -149,6 +149,8 @@ bool SettledRows::covers(uint32_t number, const Access& access) const {
   if (access.shape != Shape::Other) return covers(number, AddressPattern(access));
   const uint64_t grid = grid_bits(number);
   if (access.bytes > kWidest || !std::has_single_bit(access.bytes)) return false;
+  // As a rule all lanes are alike, and one look tells.
+  if (!covers_range(grid, access.addresses[std::countr_zero(access.lanes)], access.bytes)) return false;
   return kWide ? covers_lanes_wide(grid, access) : covers_lanes(grid, access);
 }
 

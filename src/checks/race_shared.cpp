@@ -13,8 +13,6 @@ namespace assay::checks {
 
 namespace {
 
-const bool kHasVectors = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-
 constexpr uint32_t kPadding = 16;  // words after the last, for whole vectors
 
 }  // namespace
@@ -22,7 +20,7 @@ constexpr uint32_t kPadding = 16;  // words after the last, for whole vectors
 // ---- Authors ----
 
 void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone) {
-  vectors_ = vectors && kHasVectors;
+  vectors_ = vectors ? widest() : Vectors::None;
   const uint32_t words = (bytes + 3) / 4;
   if (words != words_ || next_flying_ != 0) {
     words_ = words;
@@ -253,7 +251,7 @@ void SharedShadow::compare(const Visit& visit) {
       break;
   }
   const bool whole_words = access.bytes % 4 == 0 || access.bytes < 4;
-  if (vectors_ && whole_words)
+  if (vectors_ != Vectors::None && whole_words)
     lanes_wide(visit, access.lanes);
   else
     by_lane(visit, access.lanes);
@@ -263,7 +261,7 @@ void SharedShadow::compare(const Visit& visit) {
 bool SharedShadow::in_run(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes,
                           Share share) {
   const uint64_t bytes = visit.actor.access->bytes, total = bytes * lanes;
-  if (!vectors_ || ((address | total) & 3) != 0 || !std::has_single_bit(bytes)) return false;
+  if (vectors_ == Vectors::None || ((address | total) & 3) != 0 || !std::has_single_bit(bytes)) return false;
   if (bytes < 4) {
     if (share == kSeveral) return false;
     share = bytes == 2 ? kHalves : kQuarters;
@@ -271,7 +269,7 @@ bool SharedShadow::in_run(const Visit& visit, vgpu::Address address, uint32_t la
   if (address + total > uint64_t{words_} * 4) return false;
   const uint32_t mine = visit.cell | share | kBytes;
   const auto shift = static_cast<uint32_t>(std::countr_zero(bytes));
-  run_wide(visit, static_cast<uint32_t>(address / 4), static_cast<uint32_t>(total / 4), mine, lane, shift);
+  run_wide(visit, {static_cast<uint32_t>(address / 4), static_cast<uint32_t>(total / 4), mine, lane, shift});
   return true;
 }
 

@@ -112,8 +112,10 @@ class SharedShadow {
   using Places = std::array<uint32_t, 32>;
   static constexpr uint32_t kMostReads = 256, kMostPlaces = 128, kMostLoads = 512;
   static uint32_t narrow(vgpu::Address a) { return a < UINT32_MAX ? static_cast<uint32_t>(a) : UINT32_MAX; }
-  struct Wide;  // the same for 16 words at a time
-  friend struct Wide;
+  struct WideEight;  // the same for several words at a time (race_shared_vectors.h)
+  struct WideSixteen;
+  friend struct WideEight;
+  friend struct WideSixteen;
 
   uint32_t words_ = 0;
   std::vector<uint32_t> cells_;  // all writes, then all reads, then all others
@@ -135,7 +137,7 @@ class SharedShadow {
   std::vector<uint32_t>
       ordered_;                  // by warp: one that flies and came before it, as it turned out last; 0: none
   std::vector<uint32_t> began_;  // by warp: the next author when its tick began
-  bool vectors_ = false;
+  enum class Vectors : uint8_t { None, Eight, Sixteen } vectors_ = Vectors::None;
   std::vector<Read> reads_;  // of this phase, in which nobody has written: the first noted_
   std::vector<Places> places_;
   uint32_t noted_ = 0, placed_ = 0, room_ = 0;
@@ -174,9 +176,16 @@ class SharedShadow {
   bool may_meet_writes() const { return wrote_ || next_flying_ != 0; }
 
   // race_shared_wide.cpp: words [first, first + count) of a run; all lanes where they are.
-  void run_wide(const Visit& visit, uint32_t first, uint32_t count, uint32_t mine, uint32_t lane,
-                uint32_t shift);
+  struct Run {
+    uint32_t first, count;
+    uint32_t cell;         // without lane
+    uint32_t lane, shift;  // byte b of the run belongs to lane + (b >> shift)
+  };
+  static Vectors widest();
+  void run_wide(const Visit& visit, const Run& run);
+  void run_sixteen(const Visit& visit, const Run& run);
   void lanes_wide(const Visit& visit, uint32_t lanes);
+  void lanes_sixteen(const Visit& visit, uint32_t lanes);
 };
 
 }  // namespace assay::checks

@@ -23,7 +23,8 @@ namespace assay::checks {
 struct BlockState {
   const Operation* operation = nullptr;
   uint32_t ordered_below = 0;  // numbers below come before the operation
-  uint32_t first_author = 1;   // of accesses to single words: those before come before the operation
+  uint32_t first_author =
+      SingleWords::kNoGrid;  // of accesses to single words: those before come before the operation
   BlockClock clock;
   SharedShadow shared;
   LaneRaces lanes;

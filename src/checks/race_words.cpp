@@ -50,12 +50,19 @@ void SingleWords::clear() {
   forget(first_, count_);
   forget(other_, count_);
   forget(write_, count_);
-  next_ = 1;
+  next_ = kNoGrid + 1;
   ++version_;
 }
 
 void SingleWords::make_room() {
   if (next_ >= kMostAuthors / 2) clear();
+}
+
+uint32_t SingleWords::number_grid() {
+  if (next_.load(std::memory_order_relaxed) >= kMostAuthors) return kMostAuthors;
+  const uint32_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  if (number < kMostAuthors) authors_[number] = {};
+  return number;
 }
 
 uint32_t SingleWords::author_of(WordAuthors& known, Who who) {
@@ -93,6 +100,45 @@ uint32_t SingleWords::remember_lanes(const vgpu::Access& access, uint32_t lanes,
   return kWide ? remember_wide(access, lanes, read) : 0;
 }
 
+uint32_t SingleWords::remember_marked(const vgpu::Access& access, uint32_t lanes, const Read& read) {
+  if (read.first_author <= kNoGrid) return 0;
+  const uint32_t mark = read.first_author << kAuthorShift, now = read.author << kAuthorShift | read.bytes;
+  uint32_t done = 0;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    const uint64_t index = index_of(access.addresses[lane]);
+    if (index >= count_ || __atomic_load_n(first_ + index, __ATOMIC_RELAXED) != mark) continue;
+    __atomic_store_n(first_ + index, now | lane << kLaneShift, __ATOMIC_RELAXED);
+    done |= 1u << lane;
+  }
+  return done;
+}
+
+void SingleWords::mark(vgpu::Address row, uint16_t words, uint32_t grid) {
+  const uint64_t start = index_of(row);
+  if (grid <= kNoGrid || grid >= kMostAuthors || start + kRowWords > count_) return;
+  const uint32_t mark = grid << kAuthorShift;
+  for (uint32_t word = 0; word < kRowWords; ++word) {
+    uint32_t* place = first_ + start + word;
+    if ((words >> word & 1) != 0 && __atomic_load_n(place, __ATOMIC_RELAXED) < mark)
+      __atomic_store_n(place, mark, __ATOMIC_RELAXED);
+  }
+}
+
+void SingleWords::unmark(vgpu::Address address, uint16_t words) {
+  const uint64_t start = index_of(address / kRowBytes * kRowBytes);
+  if (start + kRowWords > count_) return;
+  bool any = false;
+  for (uint32_t rest = words; rest; rest &= rest - 1) {
+    uint32_t* place = first_ + start + static_cast<uint32_t>(__builtin_ctz(rest));
+    uint32_t there = __atomic_load_n(place, __ATOMIC_RELAXED);
+    if (there == 0 || (there & kBytes) != 0) continue;
+    // A reader that comes first is left there, to be compared with the write.
+    any |= __atomic_compare_exchange_n(place, &there, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  }
+  if (any) closings_.fetch_add(1, std::memory_order_seq_cst);
+}
+
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512vl")
 
@@ -113,7 +159,7 @@ uint32_t SingleWords::remember_wide(const vgpu::Access& access, uint32_t lanes, 
                                         _mm256_slli_epi32(lane, kLaneShift));
     const __m256i first = _mm512_mask_i64gather_epi32(_mm256_setzero_si256(), mask, index, first_, 4);
     const __m256i bound = _mm256_set1_epi32(static_cast<int>(read.first_author << kAuthorShift));
-    const __mmask8 free = _mm256_mask_cmplt_epu32_mask(mask, first, bound);
+    const __mmask8 free = _mm256_mask_cmple_epu32_mask(mask, first, bound);
     _mm512_mask_i64scatter_epi32(first_, free, index, now, 4);
     const __m256i there = _mm512_mask_i64gather_epi32(_mm256_setzero_si256(), mask, index, first_, 4);
     done |= uint32_t{_mm256_mask_cmpeq_epi32_mask(mask, there, now)} << k;

@@ -14,8 +14,13 @@
 //
 // Only open words (race_settled.h) have numbers here: marks and cells hold no write of the grid to them.
 //
+// Most words are read once in a grid. So that this costs a look at one number, all words of a row are marked when the grid
+// opens it: `first` is the grid's own number, with no bytes. Who finds that there knows that the word is open and that
+// nobody has stored to it. A write takes the mark away first.
+//
 // Reads take no lock. A thread that reads remembers that, and then looks whether the word is still open and who has
-// written it. A thread that writes closes the word or remembers its store, and then looks who has read it. So one of the
+// written it; or, where it found the mark, whether any mark was taken away meanwhile (`closings`). A thread that writes
+// closes the word or remembers its store, takes marks away, counts that, and then looks who has read it. So one of the
 // two sees the other. Of two threads that read a word for the first time at once, one may be forgotten. When the table is
 // full, accesses are remembered by marks and cells until a launch finds no other under way, and all is forgotten.
 #pragma once
@@ -39,6 +44,9 @@ struct WordAuthors {
 
 class SingleWords {
  public:
+  static constexpr uint32_t kNoGrid =
+      1;  // the number of grids that have no marks: work before them may not be done
+
   SingleWords(vgpu::Address base, uint64_t bytes);
   ~SingleWords();
   SingleWords(const SingleWords&) = delete;
@@ -46,14 +54,14 @@ class SingleWords {
 
   // 0: there is no room.
   uint32_t author_of(WordAuthors& known, Who who);
-  // Authors from now on have this number or a higher one.
-  uint32_t next_author() const { return next_.load(std::memory_order_relaxed); }
+  // The number of a grid, for its marks: authors from now on have a higher one.
+  uint32_t number_grid();
 
   // The read of an open word.
   struct Read {
     uint32_t author, lane, bytes;
     Who who;                 // the author
-    uint32_t first_author;   // those below no longer matter, nor those
+    uint32_t first_author;   // the grid's own number: those below no longer matter, nor those
     uint32_t ordered_below;  // of blocks below this
   };
   // True: two blocks are remembered, of which this is one, that have each read the whole word; `other`: the other one.
@@ -62,7 +70,7 @@ class SingleWords {
     const uint32_t now = read.author << kAuthorShift | read.lane << kLaneShift | read.bytes;
     const uint32_t first = __atomic_load_n(first_ + index, __ATOMIC_RELAXED);
     if (first == now) return false;
-    if (first >> kAuthorShift < read.first_author) {  // or nothing
+    if (first <= read.first_author << kAuthorShift) {  // or a mark, or nothing
       __atomic_store_n(first_ + index, now, __ATOMIC_RELAXED);
       return false;
     }
@@ -71,6 +79,14 @@ class SingleWords {
   // The same for lanes that read one word each. Those for which it is done; the others, of which somebody has read
   // the word before, are left.
   uint32_t remember_lanes(const vgpu::Access& access, uint32_t lanes, const Read& read);
+  // The same for lanes of which nothing is known: those for which it is done have found the grid's mark.
+  uint32_t remember_marked(const vgpu::Access& access, uint32_t lanes, const Read& read);
+  // A row is about to be opened: marks these of its words, unless something is remembered of them.
+  void mark(vgpu::Address row, uint16_t words, uint32_t grid);
+  // Words of the row at `address` are written: takes their marks away.
+  void unmark(vgpu::Address address, uint16_t words);
+  // How often marks were taken away.
+  uint32_t closings() const { return closings_.load(std::memory_order_acquire); }
   void prefetch(vgpu::Address address) const {
     if (index_of(address) < count_) __builtin_prefetch(first_ + index_of(address), 1);
   }
@@ -110,8 +126,9 @@ class SingleWords {
   uint32_t* other_ = nullptr;
   uint32_t* write_ = nullptr;
   Who* authors_ = nullptr;  // kMostAuthors
-  std::atomic<uint32_t> next_{1};
+  std::atomic<uint32_t> next_{kNoGrid + 1};
   std::atomic<uint32_t> version_{1};  // of the numbers of authors
+  std::atomic<uint32_t> closings_{0};
 
   uint64_t index_of(vgpu::Address address) const { return (address - base_) / 4; }
   Touch touch_of(uint32_t number) const {
@@ -122,7 +139,7 @@ class SingleWords {
   template <class Judge>
   void take(uint32_t* place, uint32_t bytes, Judge judge) {
     const uint32_t there = __atomic_load_n(place, __ATOMIC_RELAXED);
-    if (there == 0) return;
+    if ((there & kBytes) == 0) return;
     judge(touch_of(there));
     if ((there & kBytes & ~bytes) == 0) __atomic_store_n(place, 0, __ATOMIC_RELAXED);
   }

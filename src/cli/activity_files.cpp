@@ -17,7 +17,7 @@ void add_activity_files(Arguments& arguments, ActivityFiles& files) {
   arguments.add(
       "--trace", files.trace,
       "write a trace to this file, JSON for Perfetto and chrome://tracing; packed if its name ends in .gz");
-  arguments.add("--html", files.html, "write a page to this file: memory and streams over time");
+  arguments.add("--html", files.html, "write an HTML page to this file: memory and streams over time");
 }
 
 namespace {

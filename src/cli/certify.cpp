@@ -52,7 +52,7 @@ int refuse_to_certify(const Error& error) {
 }
 
 int changed_meanwhile() {
-  fmt::print(stderr, "assay: no certificate is written: files changed while they were checked\n");
+  fmt::print(stderr, "assay: no certificate written: files changed while they were checked\n");
   return judge::exit_status(judge::Verdict::Inconclusive);
 }
 
@@ -230,7 +230,7 @@ Reported reported(const std::vector<std::string>& words, const TemporaryFolder& 
   const bool is_pass = report.is_object() && report.value("verdict", "") == "pass" && ended->status == 0;
   if (is_pass) return {0, std::move(report)};
   const int status = ended->status == 0 ? judge::exit_status(judge::Verdict::Inconclusive) : ended->status;
-  fmt::print(stderr, "assay: no certificate is written: assay {} did not pass\n", words.front());
+  fmt::print(stderr, "assay: no certificate written: assay {} did not pass\n", words.front());
   return {status, {}};
 }
 
@@ -329,10 +329,11 @@ int certify_command(std::vector<std::string> args) {
   arguments.add("--seed", options.seed, "random seed of the check");
   arguments.add("--budget", options.budget, "seconds of trials").positive();
   arguments.add_flag("--train", options.train,
-                     "train a small transformer with the kernel, too (assay train --help)");
+                     "also train a small transformer with the kernel (assay train --help)");
   arguments.add("--train-option", options.train_options,
-                "an option of assay train, as in --train-option=--steps=20; may be repeated");
-  arguments.add_flag("--no-prove", options.no_prove, "no proofs beside the trials (assay prove --help)");
+                "an option for assay train, such as --train-option=--steps=20; may be repeated");
+  arguments.add_flag("--no-prove", options.no_prove,
+                     "skip the proofs that run beside the trials (assay prove --help)");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (options.devices.empty()) options.devices = {"virtual"};
   for (const std::string& device : options.devices)

@@ -44,7 +44,7 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
   for (const std::string& path : paths) {
     std::error_code error;
     if (path.ends_with(".py") || path.ends_with(".json") || path.ends_with(".jsonl"))
-      return Error{"this is no contract; to check an answer, name its problem with --problem", path};
+      return Error{"this is not a contract; to check an answer, name its problem with --problem", path};
     if (!fs::is_directory(path, error)) {
       contracts.push_back(path);
       continue;
@@ -58,8 +58,7 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
       else if (it->path().extension() == ".toml" && looks_like_contract(it->path()))
         found.push_back(it->path().lexically_normal().string());
     }
-    if (found.empty())
-      return Error{"there is no contract (*.toml with a table [kernel]) in this folder", path};
+    if (found.empty()) return Error{"no contract (*.toml with a table [kernel]) in this folder", path};
     std::sort(found.begin(), found.end());
     contracts.insert(contracts.end(), found.begin(), found.end());
   }
@@ -213,8 +212,7 @@ int check_command(std::vector<std::string> args) {
   const auto contract =
       arguments.add("contract", paths, "contract files, or folders of them; with --problem, an answer");
   std::string problem;
-  arguments.add("--problem", problem,
-                "problem of a benchmark (file or folder) that the answer is checked against");
+  arguments.add("--problem", problem, "benchmark problem (file or folder) to check the answer against");
   arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
   arguments.add("--json", json, "write the report to this file");
@@ -237,22 +235,22 @@ int check_command(std::vector<std::string> args) {
                        options.budget, kPythonBudget))
       .positive();
   std::string min_coverage;
-  arguments.add(
-      "--min-coverage", min_coverage,
-      "share of the planned trials, 0.8 or 80%; with less a check is inconclusive instead of a pass");
+  arguments.add("--min-coverage", min_coverage,
+                "least share of the planned trials, 0.8 or 80%; with fewer, a check that found nothing is "
+                "inconclusive");
   arguments.add_flag("--keep-going", options.keep_going,
-                     "go on after a finding, until the budget is spent, and report each cause once");
+                     "continue after a finding until the budget is spent; report each cause once");
   int jobs = cores();
-  arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
-      .positive();
+  arguments.add("--jobs", jobs, "contracts to check in parallel; one per core by default").positive();
   bool prove = false, no_prove = false;
   arguments.add_flag(
       "--prove", prove,
       "wait for the proofs that run beside the trials; they take at most the budget's seconds of a core");
-  arguments.add_flag("--no-prove", no_prove, "no proofs beside the trials (assay prove --help)");
+  arguments.add_flag("--no-prove", no_prove,
+                     "skip the proofs that run beside the trials (assay prove --help)");
   std::string sanitizers;
   arguments.add("--sanitizer", sanitizers,
-                "on a GPU: let these tools of compute-sanitizer observe a few trials as well, "
+                "on a GPU: also run a few trials under these compute-sanitizer tools: "
                 "memcheck,racecheck,initcheck,synccheck");
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");

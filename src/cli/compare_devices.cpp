@@ -45,7 +45,7 @@ std::string comparison_text(const DeviceComparison& one) {
   if (one.forbidden) text += "  not allowed by the contract: " + difference_text(*one.forbidden) + "\n";
   if (one.differs) text += "  allowed by the contract: " + difference_text(*one.differs) + "\n";
   if (one.varies)
-    text += "  a kernel whose results vary by themselves: " + difference_text(*one.varies) + "\n";
+    text += "  a kernel whose results vary from run to run: " + difference_text(*one.varies) + "\n";
   for (const std::string& suspect : one.suspects) text += "  may be due to " + suspect + "\n";
   return text;
 }
@@ -109,13 +109,13 @@ int compare_devices_command(std::vector<std::string> args) {
   assayer::CheckOptions options;
   options.budget = 10;
   int trials = 40, jobs = 1;
-  arguments.add("contract", paths, "contract files; with --corpus, parts of kernels' names");
-  arguments.add("--corpus", corpus, "the right kernels of this corpus instead").folder();
-  arguments.add("--budget", options.budget, "seconds for each").positive();
-  arguments.add("--trials", trials, "trials for each, at most").positive();
-  arguments.add("--jobs", jobs, "compared at a time").positive();
+  arguments.add("contract", paths, "contract files; with --corpus, parts of kernel names");
+  arguments.add("--corpus", corpus, "compare the right kernels of this corpus instead").folder();
+  arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
+  arguments.add("--trials", trials, "most trials for each contract").positive();
+  arguments.add("--jobs", jobs, "contracts to compare in parallel").positive();
   arguments.add("--seed", options.seed, "random seed; the same seed gives the same trials");
-  arguments.add("--json", json, "write one record for each to this file");
+  arguments.add("--json", json, "write one record for each contract to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   std::vector<Compared> all;
   if (!corpus.empty())

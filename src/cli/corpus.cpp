@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "assayer/witness.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/random.h"
 #include "cli/arguments.h"
 #include "cli/gpu_reason.h"
 #include "cli/terminal.h"
@@ -380,25 +382,25 @@ int corpus_command(std::vector<std::string> args) {
   CheckOptions options;
   bool plain = false, cuda = false, unchecked = false;
   std::string device = "virtual";
-  arguments.add("filter", filters, "kernels whose name holds one of these; all by default");
+  arguments.add("filter", filters, "only kernels whose name contains one of these");
   arguments.add("--folder", folder, "the corpus").folder();
-  arguments.add("--json", json, "write one record a kernel to this file");
-  arguments.add("--seed", options.seed, "of everything random");
+  arguments.add("--json", json, "write one record per kernel to this file");
+  arguments.add("--seed", options.seed, "random seed");
   arguments.add("--budget", options.budget, "seconds of trials for each kernel").positive();
   int jobs = 1;
-  arguments.add("--jobs", jobs, "kernels checked at a time").positive();
+  arguments.add("--jobs", jobs, "kernels to check in parallel").positive();
   arguments.add_flag("--cuda", cuda, "on a real GPU; the same as --device cuda");
   arguments.add("--device", device, "where kernels run; auto: both, and the records say what each found")
       .one_of({"auto", "virtual", "cuda"});
   std::string sanitizers;
   arguments.add("--sanitizer", sanitizers,
-                "ask these tools of compute-sanitizer as well: memcheck,racecheck,initcheck,synccheck");
+                "also run these compute-sanitizer tools: memcheck,racecheck,initcheck,synccheck");
   arguments.add_flag("--gates", options.margins,
                      "record how close each kernel comes to the gates of the judge");
   arguments.add_flag("--verdicts", options.verdict_only,
-                     "a failure that shows again is enough: do not look for its cause");
-  arguments.add_flag("--no-check", unchecked, "ask the others only");
-  arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
+                     "stop at a confirmed failure; do not look for its cause");
+  arguments.add_flag("--no-check", unchecked, "skip the check itself; run only the comparisons");
+  arguments.add_flag("--no-allclose", plain, "do not compare with allclose");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (cuda || device == "cuda") options.device = subject::Device::Cuda;
   std::istringstream tools(sanitizers);
@@ -412,13 +414,20 @@ int corpus_command(std::vector<std::string> args) {
   }
   announce_cache();
   std::vector<Outcome> outcomes(cases->size());
+  // Kernels of one operator want the same of a GPU, giant tensors say: those that run at the same time are of several.
+  std::vector<std::size_t> order(cases->size());
+  std::iota(order.begin(), order.end(), 0);
+  if (both || options.device == subject::Device::Cuda)
+    std::stable_sort(order.begin(), order.end(),
+                     [](std::size_t a, std::size_t b) { return mix(a) < mix(b); });
   Progress progress;
   bool all_right = true, broken = false;
   std::size_t told = 0;
   in_order(
       cases->size(), jobs,
-      [&](std::size_t i) {
+      [&](std::size_t turn) {
         if (interrupted()) return;
+        const std::size_t i = order[turn];
         CheckOptions own = options;
         own.threads = std::max(1, cores() / jobs);
         own.progress = [&, i](const std::string& text) {
@@ -428,11 +437,11 @@ int corpus_command(std::vector<std::string> args) {
             check_case((*cases)[i], own, {.check = !unchecked, .allclose = !plain, .both = both});
         if (!interrupted()) outcomes[i] = std::move(outcome);
       },
-      [&](std::size_t i) {
-        const Outcome& outcome = outcomes[i];
+      [&](std::size_t turn) {
+        const Outcome& outcome = outcomes[order[turn]];
         if (outcome.checked.name.empty()) return;  // interrupted
         progress.clear();
-        told = i + 1;
+        told = turn + 1;
         const bool right = outcome.mark == Mark::Right;
         fmt::print("{:<12}{:>6.1f} s  {:<52} {}\n", right ? "" : name_of(outcome.mark), outcome.seconds,
                    outcome.checked.name, outcome.detail);

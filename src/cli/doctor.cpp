@@ -40,8 +40,7 @@ Result<doctor::Target> target_named(const std::string& word) {
     return target;
   }
   if (std::error_code error; !fs::is_regular_file(word, error))
-    return Error{"there is no such file; --for takes a contract, a library or program, or a process id",
-                 word};
+    return Error{"no such file; --for takes a contract, a library or program, or a process id", word};
   if (!word.ends_with(".toml")) {
     target.kind = doctor::Target::Kind::Library;
     return target;
@@ -80,8 +79,8 @@ int doctor_command(std::vector<std::string> args) {
   for (std::size_t i = 0; i < args.size(); ++i)
     if (args[i] == "--json" && (i + 1 == args.size() || args[i + 1].starts_with("--")))
       args.insert(args.begin() + static_cast<std::ptrdiff_t>(i) + 1, kPrint);
-  arguments.add("--for", word, "a contract, a library or program, or a process id to look at, too");
-  arguments.add_flag("--quick", quick, "run no kernel: less than a second");
+  arguments.add("--for", word, "a contract, a library or program, or a process id to examine as well");
+  arguments.add_flag("--quick", quick, "do not run a kernel; takes less than a second");
   arguments.add("--json", json,
                 "write the result to this file; without a name, print it instead of the text");
   if (const auto status = arguments.parse(std::move(args))) return *status;

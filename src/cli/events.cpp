@@ -19,7 +19,7 @@ int events_command(std::vector<std::string> args) {
   arguments.add("events", events, "the file that ASSAY_REPORT named").required();
   arguments.add("--json", json, "write launches and findings to this file");
   add_activity_files(arguments, files);
-  arguments.add_flag("--no-launches", no_launches, "print the findings alone");
+  arguments.add_flag("--no-launches", no_launches, "print only the findings");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (std::error_code error; !std::filesystem::is_regular_file(events, error)) {
     fmt::print(stderr, "assay: {}: there is no such file; name the file that ASSAY_REPORT named\n", events);

@@ -20,8 +20,8 @@ int explain_command(std::vector<std::string> args) {
   std::vector<std::string> dims;
   assayer::CheckOptions options;
   arguments.add("contract", path, "contract file").required();
-  arguments.add("--shape", dims, "sizes, as N=1024; the contract's first trial has the others");
-  arguments.add("--seed", options.seed, "of the inputs");
+  arguments.add("--shape", dims, "sizes, such as N=1024; the others are those of the first trial");
+  arguments.add("--seed", options.seed, "random seed of the inputs");
   arguments.add("--json", json, "write the profile to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
@@ -35,7 +35,8 @@ int explain_command(std::vector<std::string> args) {
     const bool known = equals != std::string::npos && contract->dim(word.substr(0, equals)) != nullptr;
     const int64_t value = known ? std::atoll(word.c_str() + equals + 1) : 0;
     if (!known || value <= 0) {
-      fmt::print(stderr, "assay: --shape {}: expected a dim of the contract and a size, as N=1024\n", word);
+      fmt::print(stderr, "assay: --shape {}: expected a dim of the contract and a size, such as N=1024\n",
+                 word);
       return kWrongUse;
     }
     if (const contract::Dim& dim = *contract->dim(word.substr(0, equals)); !dim.contains(value)) {

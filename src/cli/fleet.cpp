@@ -76,9 +76,8 @@ void print_table(const std::vector<monitor::FleetKernel>& fleet) {
 
 int fleet_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Asks the assayd of several machines what they have seen, averages the evidence about each kernel over "
-      "all GPUs, "
-      "and says which kernels are wrong.",
+      "Reads the evidence of assayd on several machines, averages it for each kernel over all GPUs, and says "
+      "which kernels are wrong.",
       "assay fleet");
   FleetOptions options;
   arguments
@@ -93,7 +92,7 @@ int fleet_command(std::vector<std::string> args) {
   arguments.add("--json", options.json, "write the result to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (options.rate >= 1) {
-    fmt::print(stderr, "assay: --rate is a share below 1\n");
+    fmt::print(stderr, "assay: --rate must be below 1\n");
     return kWrongUse;
   }
   std::vector<monitor::SeenKernel> seen;
@@ -110,7 +109,7 @@ int fleet_command(std::vector<std::string> args) {
   const std::vector<monitor::FleetKernel> fleet = monitor::judge_fleet(seen, options.rate);
   print_table(fleet);
   if (!silent.empty())
-    fmt::print("{} of {} assayd did not answer: what they watch is not in this table\n", silent.size(),
+    fmt::print("{} of {} assayd did not answer: their kernels are not in this table\n", silent.size(),
                options.places.size());
   if (!options.json.empty()) {
     nlohmann::json kernels = nlohmann::json::array();

@@ -120,7 +120,7 @@ Result<std::string> http_get(const std::string& address, int seconds) {
   if (!answer) return Error{answer.error().message, address};
   const std::size_t body = answer->find("\r\n\r\n");
   if (!answer->starts_with("HTTP/1.") || body == std::string::npos)
-    return Error{"the answer is not one of HTTP", address};
+    return Error{"the answer is not HTTP", address};
   if (answer->substr(8, 5) != " 200 ")
     return Error{fmt::format("the answer is {}", answer->substr(9, answer->find('\r') - 9)), address};
   return answer->substr(body + 4);

@@ -41,8 +41,8 @@ int isa_command(std::vector<std::string> args) {
   Arguments arguments("Lists the PTX instructions that the virtual GPU runs", "assay isa");
   bool all = false, forms = false;
   std::string filter;
-  arguments.add_flag("--all", all, "list those it does not run, too");
-  arguments.add_flag("--forms", forms, "name every form that it does not run of those that it runs in part");
+  arguments.add_flag("--all", all, "also list those that it does not run");
+  arguments.add_flag("--forms", forms, "name the unsupported forms of instructions that run in part");
   arguments.add("filter", filter, "only instructions whose syntax contains this");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   vgpu::Coverage coverage;
@@ -72,7 +72,7 @@ int isa_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: no instruction matches `{}`\n", filter);
     return 1;
   }
-  fmt::print("{} of the {} forms of sm_{} run; {} of {} rows of the table run whole{}\n", total.running,
+  fmt::print("{} of the {} forms of sm_{} run; {} of {} rows of the table run completely{}\n", total.running,
              total.all, kDevice, rows.running, rows.all, partly ? " (~ in part, - not at all)" : "");
   return 0;
 }

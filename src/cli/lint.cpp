@@ -87,10 +87,11 @@ int lint_command(std::vector<std::string> args) {
   std::string json, math = "standard", arch = "sm_90";
   arguments.add("file", paths, "CUDA C++ (.cu), PTX (.ptx) or contracts (.toml)").required();
   arguments.add("--json", json, "write the notes to this file");
-  arguments.add("--math", math, "what a contract would declare; a contract's own word counts before it")
+  arguments
+      .add("--math", math, "math mode if there is no contract; a contract's own setting takes precedence")
       .one_of({"standard", "fast"});
-  arguments.add("--arch", arch, "for CUDA C++ without a contract");
-  arguments.add("--flag", flags, "a flag for the compiler, as --flag=-DN=4; may be given several times");
+  arguments.add("--arch", arch, "architecture for CUDA C++ without a contract");
+  arguments.add("--flag", flags, "a compiler flag, such as --flag=-DN=4; may be repeated");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
   std::vector<Code> codes;

@@ -29,8 +29,9 @@ void add_outputs(const Profile& profile, std::string_view prefix, std::string& t
     text += fmt::format("{}`{}`: largest error {:.3g}", prefix, output.name, output.error);
     if (output.broken > 0) text += fmt::format(", {} elements not finite", output.broken);
     if (is_last_rounding(output)) {
-      text += fmt::format("; it is the rounding of the result to its own type ({}), which no kernel avoids\n",
-                          place_text(output.lines.front().where));
+      text +=
+          fmt::format("; it is the rounding of the result to its own type ({}), which no kernel can avoid\n",
+                      place_text(output.lines.front().where));
       continue;
     }
     text += "; it enters at";
@@ -41,7 +42,7 @@ void add_outputs(const Profile& profile, std::string_view prefix, std::string& t
           fmt::format("{} {} ({:.0f} %)", shown++ == 0 ? "" : ",", place_text(line.where), 100 * line.share);
     }
     if (output.others > kWorthNaming)
-      text += fmt::format("{} lines that were not told apart ({:.0f} %)", shown++ == 0 ? "" : ",",
+      text += fmt::format("{} lines that were not separated ({:.0f} %)", shown++ == 0 ? "" : ",",
                           100 * output.others);
     text += shown == 0 ? " no line worth naming\n" : "\n";
   }
@@ -91,8 +92,8 @@ std::string profile_text(const Profile& profile, std::string_view prefix) {
     text += fmt::format("{}{}: {} decided differently than without rounding errors, {} times\n", prefix,
                         place_text(d.where), d.what, d.count);
   for (const Retaken& r : profile.retaken)
-    text += fmt::format("{}{}: {} could not be followed, {} times: errors up to there are not counted\n",
-                        prefix, place_text(r.where), r.operation, r.count);
+    text += fmt::format("{}{}: {} could not be tracked, {} times: earlier errors are not counted\n", prefix,
+                        place_text(r.where), r.operation, r.count);
   return text;
 }
 

@@ -9,7 +9,7 @@
 namespace assay::cli {
 
 // A profile as lines of text, each after `prefix`: the outputs with the lines their errors come from, the
-// lines by what they introduce, decisions, and what could not be followed.
+// lines by what they introduce, decisions, and what could not be tracked.
 std::string profile_text(const Profile& profile, std::string_view prefix);
 
 }  // namespace assay::cli

@@ -160,7 +160,7 @@ void ProofBeside::finish(const assayer::CheckOptions& options, report::Report& r
   if (proof.is_null()) {
     if (report.verdict == judge::Verdict::Pass)
       report.no_proof = started_ && ended ? "the prover ended without a result"
-                                          : "nothing was decided in the time that the trials took";
+                                          : "nothing was decided before the trials ended";
     return;
   }
   if (const std::string problem = proof.value("problem", ""); !problem.empty()) {
@@ -206,7 +206,7 @@ void ProofBeside::show_refutations(const assayer::CheckOptions& options, Json& p
   for (Json& obligation : proof["obligations"]) {
     if (obligation.value("status", "") != "refuted") continue;
     obligation["status"] = "unknown";
-    obligation["reason"] = "refuted by a run of the prover that was not seen again";
+    obligation["reason"] = "refuted by a run of the prover that was not reproduced";
   }
   if (proof.value("verdict", "") == "refuted") proof["verdict"] = "unknown";
 }

@@ -38,14 +38,14 @@ bool write_json(const std::string& path, const prove::Proof& proof) {
 std::string not_provable(const contract::Contract& contract) {
   if (contract.kernel.python)
     return "proofs are about CUDA C++ and PTX; this contract names a Python function";
-  return prove::unknown_memory(contract);
+  return "";
 }
 
 // The folder for --dump: it is made, and must be empty, so that what is in it afterwards is this proof's.
 std::string dump_problem(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) return fmt::format("{}: this folder cannot be made", folder);
+  if (!fs::is_directory(folder)) return fmt::format("{}: this folder cannot be created", folder);
   if (!fs::is_empty(folder, error)) return fmt::format("{}: --dump needs an empty folder", folder);
   return "";
 }
@@ -75,8 +75,8 @@ int prove_command(std::vector<std::string> args) {
            fmt::format("seconds for the solver; {:.0f} by default", options.seconds))
       .positive();
   arguments.add("--dump", options.dump,
-                "write each proved question to this folder, as SMT-LIB for another solver");
-  arguments.add("--only", options.only, "decide this obligation alone (bounds, values, …); may be repeated");
+                "write each proved query to this folder, as SMT-LIB for another solver");
+  arguments.add("--only", options.only, "decide only this obligation (bounds, values, …); may be repeated");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   for (const std::string& name : options.only)
     if (prove::statement_of(name).empty())

@@ -62,15 +62,15 @@ Result<void> prepare_python(const std::vector<std::string>& command, const std::
   const std::string package = package_folder(libraries);
   if (package.empty())
     return Error{
-        fmt::format("the Python package of Assay was not found beside {}; build or install Assay again",
+        fmt::format("the Python package of Assay was not found next to {}; rebuild or reinstall Assay",
                     fs::path(libraries).parent_path().string()),
         "", 0, 0};
   if (!fs::exists(libraries + "/libcuda.so.1"))
-    return Error{fmt::format("libcuda.so.1 is missing in {}; build or install Assay again", libraries), "", 0,
+    return Error{fmt::format("libcuda.so.1 is missing in {}; rebuild or reinstall Assay", libraries), "", 0,
                  0};
   if (const std::string option = isolating_option(command); !option.empty())
-    return Error{fmt::format("Python's option {} keeps Assay out of the program; leave it out", option), "",
-                 0, 0};
+    return Error{fmt::format("Python's option {} keeps Assay out of the program; remove it", option), "", 0,
+                 0};
   prepend("LD_PRELOAD", libraries + "/libcudart.so.13:" + libraries + "/libcuda.so.1");
   prepend("PYTHONPATH", package + "/assay/site:" + package);
   // One allocation for each tensor, so that the checks know where a tensor ends.

@@ -80,7 +80,7 @@ Result<std::string> contract_of(const Json& report, const std::string& path, std
     return files.front().value("path", "");
   }
   if (!files.empty()) {
-    note = "the kernel is no longer where it was: this is the report's own copy";
+    note = "the kernel's file is gone: using the report's own copy";
     return restore(files);
   }
   for (const fs::path& place : places)
@@ -109,7 +109,7 @@ Result<Recorded> read_recorded(const std::string& path, std::size_t which) {
   if (!evidence.contains("trial")) return Error{"this finding has no recorded trial to replay", path};
   Recorded recorded;
   const auto kind = kind_named(finding.value("kind", ""));
-  if (!kind) return Error{fmt::format("`{}` is no kind of finding", finding.value("kind", "")), path};
+  if (!kind) return Error{fmt::format("`{}` is not a kind of finding", finding.value("kind", "")), path};
   recorded.kind = *kind;
   const Json devices = evidence.value("devices", Json::array({report.value("device", "virtual")}));
   if (devices == Json::array({"cuda"})) recorded.device = "cuda";
@@ -164,7 +164,7 @@ int replay_command(std::vector<std::string> args) {
   std::size_t which = 1;
   DeviceName device{""};
   arguments.add("report", path, "a report written by assay check, or a capture").required();
-  arguments.add("--finding", which, "which of its findings, from 1");
+  arguments.add("--finding", which, "which of its findings, counting from 1");
   arguments.add("--json", json, "write the report to this file");
   arguments.add("--device", device.name, "where kernels run; by default the device that showed it")
       .one_of({"virtual", "cuda"});

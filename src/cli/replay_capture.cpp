@@ -183,7 +183,7 @@ Fault fault_of(const Replayed& captured, const Replayed& on_virtual, const Repla
     return {
         "hardware",
         "The code is right on the virtual GPU, and this GPU is wrong again. If another GPU gives the same "
-        "wrong values, the machine code that was made of the PTX is at fault."};
+        "wrong values, the machine code that was made from the PTX is at fault."};
   return {"transient", "Neither the virtual GPU nor this GPU shows it again: it happened once."};
 }
 
@@ -225,7 +225,7 @@ int replay_capture(const std::string& path, Device device, const std::string& js
   const auto capture = monitor::read_capture(path);
   if (!capture) return refuse_capture(capture.error());
   const TemporaryFolder folder("replay");
-  if (folder.path().empty()) return refuse_capture({"no temporary folder can be made", temporary_place()});
+  if (folder.path().empty()) return refuse_capture({"no temporary folder can be created", temporary_place()});
   const auto contract = monitor::restore_contract(*capture, folder.path());
   if (!contract) return refuse_capture(contract.error());
   announce_cache();

@@ -39,24 +39,21 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   std::string names = "all, none";
   for (const protocol::CheckInfo& check : protocol::all_checks()) names += fmt::format(", {}", check.name);
   arguments.add("--seed", options.seed,
-                "order of lanes, warps, blocks and streams, as one number (0: as written)");
+                "seed for the order of lanes, warps, blocks and streams (0: program order)");
   arguments.add(
       "--schedules", options.schedules,
-      "run each launch under this many other schedules first, from the same memory, and compare what it "
-      "wrote");
-  arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
-  arguments
-      .add("--engine", options.engine,
-           "without checks: auto compiles kernels that run long, interpret none, compile every kernel")
+      "run each launch under this many other schedules first, from the same memory, and compare the results");
+  arguments.add("--threads", options.threads, "engine threads (0: one per core)");
+  arguments.add("--engine", options.engine, "auto compiles long-running kernels, interpret none, compile all")
       .one_of({"auto", "interpret", "compile"});
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
   add_activity_files(arguments, options.activity);
-  arguments.add_flag("--error-exit{1}", options.error_exit,
-                     "exit with 1 when something was found, or with N for --error-exit=N; without this, with "
-                     "the program's own");
+  arguments.add_flag(
+      "--error-exit{1}", options.error_exit,
+      "exit with 1 (or N) if there are findings; by default the exit status is the program's own");
   arguments.add("--suppressions", options.suppressions,
-                "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
+                "file of findings to suppress: KIND [KERNEL [FILE:LINE]], * matches");
   arguments.add("--max-instructions", options.max_instructions,
                 "stop a launch after this many warp instructions (0: never)");
   arguments.add_flag("--quiet", options.quiet, "print only the program's own output");

@@ -252,24 +252,23 @@ std::string absolute_path(const std::string& path) {
 
 int shim_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Writes a library with the kernel's host function that calls the kernel's own library and has its "
-      "calls "
-      "watched.",
+      "Writes a library that stands in for the kernel's own: it calls the kernel's host function and "
+      "monitors the calls.",
       "assay shim");
   std::string path, output, library, certificate, source;
   arguments.add("contract", path, "a contract file").required();
   arguments.add("-o,--output", output, "the library to write").required();
   arguments.add("--library", library,
-                "the kernel's own library; else it is built beside the output, .real.so");
+                "the kernel's own library; by default it is built next to the output, as .real.so");
   arguments.add("--certificate", certificate, "its certificate, for assayd to check");
-  arguments.add("--source", source, "write the shim's C++ to this file as well");
+  arguments.add("--source", source, "also write the shim's C++ to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
   if (!contract) return refuse_shim(contract.error());
   if (contract->kernel.entry.empty())
     return refuse_shim(
-        {"a shim takes the place of a host function, and this contract names none; give it an `entry`, "
-         "or watch the calls with include/assay_monitor.h",
+        {"a shim replaces a host function, and this contract names none; add an `entry`, or monitor the "
+         "calls with include/assay_monitor.h",
          path});
   const auto settings = monitor::settings_of(*contract);
   if (!settings) return refuse_shim(settings.error());

@@ -112,9 +112,8 @@ Result<SlotPlace> slot_place_of(const contract::Contract& contract) {
   std::vector<train::Recognised> found = train::recognise(contract);
   if (found.empty())
     return Error{
-        "the formula computes what no slot computes (`assay train --slots` lists them); if the kernel is one "
-        "of "
-        "these all the same, name it: [workload] slot = \"…\"",
+        "the formula matches no slot (`assay train --slots` lists them); if the kernel fills one all the "
+        "same, name it: [workload] slot = \"…\"",
         contract.path};
   SlotPlace place{std::move(found.front().binding), true, {}};
   for (std::size_t i = 1; i < found.size(); ++i) place.others.emplace_back(found[i].binding.slot->name);
@@ -262,25 +261,28 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   progress.clear();
   if (!interrupted()) fs::remove(options.checkpoint, error);
   fmt::print("{}", train::terminal(training, terminal_options()));
-  if (interrupted()) fmt::print(stderr, "assay: interrupted; the same command goes on from here\n");
+  if (interrupted()) fmt::print(stderr, "assay: interrupted; run the same command to continue\n");
   return write_results(training, json, html) ? judge::exit_status(training.report.verdict) : kWrongUse;
 }
 
 // `sequences`: 0 where the user does not say.
 void add_sizes(Arguments& arguments, train::ModelSizes& sizes, int64_t& sequences) {
   arguments
-      .add("--vocabulary", sizes.vocabulary, fmt::format("of the model; {} by default", sizes.vocabulary))
+      .add("--vocabulary", sizes.vocabulary,
+           fmt::format("vocabulary of the model; {} by default", sizes.vocabulary))
       .positive();
-  arguments.add("--width", sizes.width, fmt::format("of the model; {} by default", sizes.width)).positive();
-  arguments.add("--heads", sizes.heads, fmt::format("of attention; {} by default", sizes.heads)).positive();
-  arguments.add("--layers", sizes.layers, fmt::format("of the model; {} by default", sizes.layers))
+  arguments.add("--width", sizes.width, fmt::format("width of the model; {} by default", sizes.width))
+      .positive();
+  arguments.add("--heads", sizes.heads, fmt::format("attention heads; {} by default", sizes.heads))
+      .positive();
+  arguments.add("--layers", sizes.layers, fmt::format("layers of the model; {} by default", sizes.layers))
       .positive();
   arguments
-      .add("--sequence", sizes.sequence, fmt::format("tokens of a sequence; {} by default", sizes.sequence))
+      .add("--sequence", sizes.sequence, fmt::format("tokens per sequence; {} by default", sizes.sequence))
       .positive();
   arguments
       .add("--sequences", sequences,
-           fmt::format("of a batch; {} by default, {} for products and attention", sizes.sequences,
+           fmt::format("sequences per batch; {} by default, {} for products and attention", sizes.sequences,
                        train::usual_sequences("attention")))
       .positive();
   arguments.add_flag("--tied", sizes.tied, "the head is the embedding table");
@@ -290,41 +292,42 @@ void add_sizes(Arguments& arguments, train::ModelSizes& sizes, int64_t& sequence
 
 int train_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Puts a kernel into a small transformer, trains it, and says whether the model still learns as it does "
-      "without the "
-      "kernel.",
+      "Trains a small transformer with the kernel in it, and says whether it still learns as well as with "
+      "trusted kernels.",
       "assay train");
   std::string path, json, html;
   bool list = false, only_binding = false, fresh = false;
   train::Options options;
   TrainingWords words;
   arguments.add("contract", path, "a contract file");
-  arguments.add_flag("--slots", list, "list the places that a kernel can take, with their signatures");
+  arguments.add_flag("--slots", list, "list the slots that a kernel can fill, with their signatures");
   arguments.add_flag("--binding", only_binding,
-                     "show which place the kernel takes, as [workload] says it, and end");
+                     "show which slot the kernel fills, as a [workload] table, and exit");
   arguments.add("--json", json, "write the result to this file");
   arguments.add("--html", html, "write an HTML page to this file: loss curves with their noise");
-  arguments.add("--text", words.text, "train on this file, too");
+  arguments.add("--text", words.text, "also train on this file");
   arguments
       .add("--tokenizer", words.tokenizer,
-           "of --text: bytes, or bpe (byte pairs of the file itself, as many as the vocabulary holds)")
+           "how --text becomes tokens: bytes, or bpe (byte pairs of the file itself, as many as the "
+           "vocabulary holds)")
       .one_of({"bytes", "bpe"});
-  arguments.add("--tokens", words.tokens, "rows of the matrix, with commas: zipf, uniform, text");
-  arguments.add("--optimizers", words.optimizers, "columns of the matrix, with commas: sgd, momentum, adamw");
-  arguments.add("--steps", options.steps, fmt::format("of each run; {} by default", options.steps))
+  arguments.add("--tokens", words.tokens, "rows of the matrix, comma-separated: zipf, uniform, text");
+  arguments.add("--optimizers", words.optimizers,
+                "columns of the matrix, comma-separated: sgd, momentum, adamw");
+  arguments.add("--steps", options.steps, fmt::format("steps of each run; {} by default", options.steps))
       .positive();
-  arguments.add("--rate", words.rate, "the learning rate of every cell; each has its own by default")
+  arguments.add("--rate", words.rate, "learning rate of every cell; by default each cell has its own")
       .positive();
   arguments.add_flag(
       "--teacher-only", options.teacher_only,
-      "only compare gradients at the weights of the reference run: seconds, and the most sensitive part");
+      "only compare gradients at the weights of the reference run: the most sensitive part, in seconds");
   int64_t sequences = 0;
   add_sizes(arguments, options.sizes, sequences);
-  arguments.add("--seed", options.seed, "of weights and batches");
-  arguments.add("--threads", options.threads, "of the trusted code; as many as there are cores by default")
+  arguments.add("--seed", options.seed, "random seed of weights and batches");
+  arguments.add("--threads", options.threads, "threads of the trusted code; one per core by default")
       .positive();
   arguments.add("--device", words.device, "virtual or cuda").one_of({"virtual", "cuda"});
-  arguments.add_flag("--fresh", fresh, "start anew, although an interrupted run could go on");
+  arguments.add_flag("--fresh", fresh, "start over, even if an interrupted run could continue");
   if (const auto status = arguments.parse(args)) return *status;
   if (list) {
     fmt::print("{}", all_slots_text());

@@ -66,7 +66,7 @@ std::string why_other_file(const Certificate& certificate, const std::string& pa
   std::string why = why_not_certified(certificate, path, bytes);
   const std::set<std::string> built = architectures_in(bytes);
   if (!why.empty() && !built.empty() && !built.contains(certificate.toolchain.arch))
-    why += fmt::format("; it is built for {}, the certificate is for {}", fmt::join(built, ", "),
+    why += fmt::format("; it is built for {}, but the certificate is for {}", fmt::join(built, ", "),
                        certificate.toolchain.arch);
   return why;
 }
@@ -157,7 +157,7 @@ int verify_command(std::vector<std::string> args) {
   arguments.add("--file", options.files,
                 "a file that must be certified: a library, a source, PTX; may be repeated");
   arguments.add("--contract", options.contract, "the contract that the certificate must be for");
-  arguments.add("--arch", options.arch, "the architecture that it must be for, as sm_90");
+  arguments.add("--arch", options.arch, "the architecture that it must be for, such as sm_90");
   arguments.add("--policy", options.policy, "a policy that it must meet (docs/certificates.md)");
   arguments.add("--json", options.json, "write the result and the statement to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;

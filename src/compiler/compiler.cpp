@@ -68,7 +68,7 @@ void compile(const vgpu::CompileRequest& request, vgpu::CompiledObject& object) 
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(target);
   LLVMSetModuleDataLayout(ir.module, layout);
   LLVMDisposeTargetData(layout);
-  object.entries = emit(ir, request, flow, forms);
+  emit(ir, request, flow, forms, object);
   object.error = optimise(ir, target);
   if (const char* file = std::getenv("ASSAY_COMPILER_IR")) LLVMPrintModuleToFile(ir.module, file, nullptr);
   if (!object.error.empty()) return;

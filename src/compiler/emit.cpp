@@ -23,7 +23,8 @@ Emitter::Emitter(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow,
                  const std::vector<Form>& forms)
     : ir_(ir), request_(request), flow_(flow), forms_(forms), kernel_(*request.function) {}
 
-std::vector<uint32_t> Emitter::run() {
+void Emitter::run(vgpu::CompiledObject& object) {
+  object_ = &object;
   TypeRef p = ir_.pointer();
   TypeRef arguments[] = {p, p, ir_.integer(32), p};
   ir_.function = LLVMAddFunction(ir_.module, "compiled", LLVMFunctionType(p, arguments, 4, 0));
@@ -41,7 +42,6 @@ std::vector<uint32_t> Emitter::run() {
   exit_of_.resize(count + 1);
   for (size_t i = 0; i <= count; ++i)
     if (flow_.starts_block[i] || i == count) blocks_[i] = ir_.block("b");
-  refused_ = ir_.block("refused");
   ir_.at(start);
   find_loose();
   make_variables();
@@ -63,9 +63,6 @@ std::vector<uint32_t> Emitter::run() {
   ir_.at(blocks_[count]);
   ir_.go(exit_at(count));
   emit_exits();
-  ir_.at(refused_);
-  LLVMBuildRet(ir_.b, LLVMConstIntToPtr(ir_.constant(64, vgpu::kNotEntered), p));
-  return std::move(entries_);
 }
 
 // A register is loose only if all that is ever written to it may be: what is loaded or computed as an integer keeps
@@ -134,6 +131,16 @@ void Emitter::read_warp() {
   shared_bytes_ =
       LLVMBuildZExt(ir_.b, field(block, offsetof(Block, shared_bytes), ir_.integer(32)), ir_.integer(64), "");
   parameters_ = field(grid, offsetof(GridContext, parameters), p);
+  if (request_.watched) {
+    const auto flag = [&](size_t at) {
+      return ir_.compare(LLVMIntNE, ir_.load(ir_.integer(8), ir_.offset(runtime_, at), 1),
+                         ir_.constant(8, 0));
+    };
+    shared_initialised_ = field(block, offsetof(Block, shared_initialised), p);
+    reports_global_ = flag(offsetof(CompiledRuntime, reports_global));
+    reports_shared_ = flag(offsetof(CompiledRuntime, reports_shared));
+    worker_ = field(warp_, offsetof(Warp, worker), p);
+  }
   interpreted_ = field(runtime_, offsetof(CompiledRuntime, interpreted), p);
   LLVMBuildStore(ir_.b, ir_.constant(64, 0), counted_);
   LLVMBuildStore(ir_.b, field(warp_, offsetof(Warp, slice), ir_.integer(64)), slice_);
@@ -170,44 +177,64 @@ bool Emitter::is_passed_together(size_t i) const {
          flow_.ranges[i].last == flow_.ranges[i].first + 1 && flow_.is_entry[i + 1];
 }
 
-void Emitter::emit_entry(size_t i, bool trusted) {
-  Value good = ir_.constant(1, 1), undefined = ir_.constant(32, 0);
-  bool possible = true;
+uint32_t Emitter::steps_of(const Form& f) {
+  std::vector<vgpu::LaneSteps>& known = object_->steps;
+  const auto found = std::find(known.begin(), known.end(), f.step);
+  if (found != known.end()) return static_cast<uint32_t>(found - known.begin());
+  known.push_back(f.step);
+  std::vector<Value> lanes;
+  for (int64_t s : f.step) lanes.push_back(ir_.constant(64, static_cast<uint64_t>(s)));
+  Value table = LLVMConstArray(ir_.integer(64), lanes.data(), kLanes);
+  Value global = LLVMAddGlobal(ir_.module, LLVMTypeOf(table), "steps");
+  LLVMSetInitializer(global, table);
+  LLVMSetGlobalConstant(global, 1);
+  LLVMSetLinkage(global, LLVMPrivateLinkage);
+  steps_.push_back(global);
+  return static_cast<uint32_t>(known.size() - 1);
+}
+
+// Reads what is live there. Gives what the engine checks before it enters.
+std::vector<vgpu::EntryCheck> Emitter::emit_entry(size_t i) {
+  std::vector<vgpu::EntryCheck> checks;
   for_each(flow_.live[i], [&](uint32_t r) {
-    possible &= bits_of(r) <= 64 || !request_.watched;
-    if (bits_of(r) > 64) return;
+    const unsigned bits = bits_of(r);
+    if (bits > 64) return;
     read_plane(r);
-    if (forms_[r].is_scalar() && !trusted) good = ir_.both(good, plane_agrees(r));
-    if (request_.watched) undefined = ir_.either(undefined, ir_.load(ir_.integer(32), poison(r), 4));
+    const Form& f = forms_[r];
+    vgpu::EntryCheck check{.plane = kernel_.register_planes[r],
+                           .bits = static_cast<uint8_t>(bits),
+                           .scalar = f.is_scalar(),
+                           .two = f.two,
+                           .constant = f.constant,
+                           .value = f.value};
+    if (check.scalar && bits > 1) check.steps = steps_of(f);
+    if (check.scalar || request_.watched) checks.push_back(check);
   });
-  if (request_.watched) good = ir_.both(good, ir_.compare(LLVMIntEQ, undefined, ir_.constant(32, 0)));
-  if (!possible) return ir_.go(refused_);
-  ir_.likely(good, blocks_[i], refused_);
+  ir_.go(blocks_[i]);
+  return checks;
 }
 
 void Emitter::emit_entries(Value entry) {
   const size_t count = kernel_.ptx->body.size();
-  BlockRef from = LLVMGetInsertBlock(ir_.b);
-  std::vector<BlockRef> starts, trusted;
+  BlockRef from = LLVMGetInsertBlock(ir_.b), nowhere = ir_.block("nowhere");
+  std::vector<BlockRef> starts;
   for (size_t i = 0; i < count; ++i) {
     if (!flow_.is_entry[i]) continue;
+    // Whether a wide register is defined, nobody asks.
+    bool possible = true;
+    for_each(flow_.live[i], [&](uint32_t r) { possible &= bits_of(r) <= 64 || !request_.watched; });
+    if (!possible) continue;
     starts.push_back(ir_.block("entry"));
     ir_.at(starts.back());
-    emit_entry(i, false);
-    trusted.push_back(i > 0 && is_passed_together(i - 1) ? ir_.block("back") : nullptr);
-    if (trusted.back()) {
-      ir_.at(trusted.back());
-      emit_entry(i, true);
-    }
+    object_->checks.push_back(emit_entry(i));
     const InstRange& range = flow_.ranges[i];
-    entries_.push_back(range.has_join ? range.first - 1 : range.first);
+    object_->entries.push_back(range.has_join ? range.first - 1 : range.first);
   }
+  ir_.at(nowhere);
+  LLVMBuildUnreachable(ir_.b);
   ir_.at(from);
-  Value choice = LLVMBuildSwitch(ir_.b, entry, refused_, static_cast<unsigned>(2 * starts.size()));
-  for (size_t e = 0; e < starts.size(); ++e) {
-    LLVMAddCase(choice, ir_.constant(32, e), starts[e]);
-    LLVMAddCase(choice, ir_.constant(32, e | vgpu::kTrusted), trusted[e] ? trusted[e] : starts[e]);
-  }
+  Value choice = LLVMBuildSwitch(ir_.b, entry, nowhere, static_cast<unsigned>(starts.size()));
+  for (size_t e = 0; e < starts.size(); ++e) LLVMAddCase(choice, ir_.constant(32, e), starts[e]);
 }
 
 // Leaves before instruction i, behind its join.
@@ -339,6 +366,11 @@ void Emitter::emit_call(size_t i, bool may_wait) {
       written[r / 64] |= uint64_t{1} << (r % 64);
       write_plane(r);
     }
+    // Whether a load counts may depend on the predicate of a later selp (checks/race_sites.h): listeners look it up.
+    if (request_.watched)
+      for_each(flow_.live[i], [&](uint32_t r) {
+        if (is_predicate(r) && contains(flow_.dirty[i], r) && !contains(written, r)) write_plane(r);
+      });
   }
   call_handlers(i);
   reload(i, request_.effects[i].writes);
@@ -358,11 +390,28 @@ void Emitter::write_plane(uint32_t reg) {
   if (bits_of(reg) > 64) return;
   if (is_predicate(reg)) {
     ir_.store(mask(reg), plane(reg), 64);
+  } else if (forms_[reg].is_scalar() && !loose_[reg]) {
+    write_scalars(reg);
   } else {
     Value v = lanes(reg);
     ir_.store(loose_[reg] ? canonical(v, bits_of(reg)) : v, plane(reg), 64);
   }
   if (request_.watched) ir_.store(ir_.constant(32, 0), poison(reg), 4);
+}
+
+// By a call: vectors of 64-bit lanes take LLVM longer than all the rest, and code rarely leaves with them.
+void Emitter::write_scalars(uint32_t reg) {
+  const Form& f = forms_[reg];
+  const unsigned bits = bits_of(reg);
+  TypeRef p = ir_.pointer(), wide = ir_.integer(64);
+  TypeRef arguments[] = {p, wide, wide, p, ir_.integer(32)};
+  TypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(ir_.context), arguments, 5, 0);
+  Value spread =
+      ir_.load(LLVMPointerType(type, 0), ir_.offset(runtime_, offsetof(CompiledRuntime, spread)), 8);
+  const auto widened = [&](Value v) { return bits == 64 ? v : LLVMBuildZExt(ir_.b, v, wide, ""); };
+  Value first = widened(get(reg, 0)), second = f.two ? widened(get(reg, 1)) : first;
+  Value given[] = {plane(reg), first, second, ir_.cast(steps_[steps_of(f)], p), ir_.constant(32, bits)};
+  LLVMBuildCall2(ir_.b, type, spread, given, 5, "");
 }
 
 void Emitter::read_plane(uint32_t reg) {
@@ -376,19 +425,6 @@ void Emitter::read_plane(uint32_t reg) {
     set(reg, ir_.load(ir_.integer(bits), plane(reg), 64), 0);
     if (f.two) set(reg, ir_.load(ir_.integer(bits), plane(reg, kLanes / 2), 16), 1);
   }
-}
-
-Value Emitter::plane_agrees(uint32_t reg) {
-  const unsigned bits = bits_of(reg);
-  if (bits == 1) {
-    Value m = mask(reg);
-    return ir_.compare(LLVMIntULE, ir_.add(m, ir_.constant(32, 1)), ir_.constant(32, 1));
-  }
-  Value there = ir_.load(ir_.vector(ir_.integer(bits)), plane(reg), 64);
-  Value same = ir_.compare(LLVMIntEQ, there, lanes(reg));
-  Value all = ir_.compare(LLVMIntEQ, ir_.cast(same, ir_.integer(kLanes)), ir_.constant(32, 0xffffffff));
-  if (!forms_[reg].constant) return all;
-  return ir_.both(all, ir_.compare(LLVMIntEQ, get(reg, 0), ir_.constant(bits, forms_[reg].value)));
 }
 
 Value Emitter::get(uint32_t reg, unsigned half) {
@@ -465,9 +501,9 @@ Value Emitter::exact(Value v, const Source& s, unsigned bits) {
   return s.kind == Source::Kind::Register && loose_[s.reg] ? canonical(v, bits) : v;
 }
 
-std::vector<uint32_t> emit(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow,
-                           const std::vector<Form>& forms) {
-  return Emitter(ir, request, flow, forms).run();
+void emit(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow, const std::vector<Form>& forms,
+          vgpu::CompiledObject& object) {
+  Emitter(ir, request, flow, forms).run(object);
 }
 
 }  // namespace assay::compiler

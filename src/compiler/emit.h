@@ -7,8 +7,8 @@
 
 namespace assay::compiler {
 
-// Adds the function `compiled` to the module; returns its entries, by number: Inst::index.
-std::vector<uint32_t> emit(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow,
-                           const std::vector<Form>& forms);
+// Adds the function `compiled` to the module, and its entries to the object.
+void emit(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow, const std::vector<Form>& forms,
+          vgpu::CompiledObject& object);
 
 }  // namespace assay::compiler

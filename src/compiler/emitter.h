@@ -16,7 +16,7 @@ namespace assay::compiler {
 class Emitter {
  public:
   Emitter(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow, const std::vector<Form>& forms);
-  std::vector<uint32_t> run();
+  void run(vgpu::CompiledObject& object);
 
  private:
   Ir& ir_;
@@ -37,12 +37,16 @@ class Emitter {
     std::vector<uint32_t> except;  // registers whose planes are right
   };
   std::vector<Exit> exits_;
-  std::vector<BlockRef> exit_of_;  // by body index, as exit_at() has made them
-  std::vector<uint32_t> entries_;
-  BlockRef refused_ = nullptr;
+  std::vector<BlockRef> exit_of_;           // by body index, as exit_at() has made them
+  vgpu::CompiledObject* object_ = nullptr;  // its entries, and what they rely on
+  std::vector<Value> steps_;                // constants: those of object_->steps
   Value warp_ = nullptr, code_ = nullptr, runtime_ = nullptr;
   Value planes_ = nullptr, poison_ = nullptr, sites_ = nullptr, interpreted_ = nullptr;
   Value shared_ = nullptr, shared_bytes_ = nullptr, parameters_ = nullptr;
+  // Of watched code: the initialised bytes of shared memory; whether accesses to global and shared memory are reported;
+  // the thread of the host.
+  Value shared_initialised_ = nullptr, reports_global_ = nullptr, reports_shared_ = nullptr,
+        worker_ = nullptr;
   Value counted_ = nullptr,
         slice_ = nullptr;  // variables: instructions since the warp's own count, and what it had left
 
@@ -51,7 +55,8 @@ class Emitter {
   void make_variables();
   void read_warp();
   void emit_entries(Value entry);
-  void emit_entry(size_t i, bool trusted);
+  std::vector<vgpu::EntryCheck> emit_entry(size_t i);
+  uint32_t steps_of(const Form& form);
   bool is_passed_together(size_t i) const;
   void emit_instruction(size_t i);
   void emit_branch(size_t i);
@@ -71,8 +76,8 @@ class Emitter {
   Value plane(uint32_t reg, unsigned lane = 0) const;
   Value poison(uint32_t reg) const;
   void write_plane(uint32_t reg);
+  void write_scalars(uint32_t reg);
   void read_plane(uint32_t reg);
-  Value plane_agrees(uint32_t reg);  // with the register's form
 
   // ---- Values ----
   Form form(const Source& s) const { return form_of(s, forms_, request_.shape); }
@@ -106,10 +111,18 @@ class Emitter {
   Place find_place(const Operation& op, const Form& form);
   Value within(const Operation& op, Value address, uint64_t span, Value& host);
   void load_vectors(const Operation& op, const Form& form, const Place& place);
+  Value load_apart(const Operation& op, const Form& form, const Place& place);
   void load_scalars(const Operation& op, const Form& form, const Place& place);
   void store_vectors(const Operation& op, const Form& form, const Place& place);
   Value widen(const Operation& op, Value v) const;
   Value narrow(const Operation& op, Value v) const;
+
+  // ---- notes.cpp: what watched code does besides ----
+  void note_load(size_t i, const Form& form, const Place& place, BlockRef slow);
+  void note_store(size_t i, const Form& form, const Place& place);
+  void require(Value good, BlockRef otherwise);
+  void require_defined(const Operation& op, Value address, uint64_t bytes, BlockRef otherwise);
+  void push_load(size_t i, const Form& form, const Place& place);
 };
 
 }  // namespace assay::compiler

@@ -11,7 +11,6 @@
 
 namespace assay::compiler {
 
-using vgpu::Shape;
 using vgpu::SiteRange;
 
 namespace {
@@ -35,6 +34,18 @@ Pattern pattern_of(const Form& f, const Operation& op, uint32_t bytes) {
   const bool word = op.element_bytes * 8 == op.bits && (op.bits == 32 || op.bits == 64);
   return word && bytes == op.element_bytes && !f.two && f.highest() - f.lowest() < (1 << 20) ? Pattern::Known
                                                                                              : Pattern::None;
+}
+
+// Rows of a block 16 wide often start a known distance apart, or at one place: then each half is a run or one place.
+Form by_halves(Form f, int64_t bytes) {
+  if (!f.is_scalar() || f.two || f.is_flat() || steps_by(f, bytes)) return f;
+  const int64_t step = f.step[1] - f.step[0], middle = f.step[kHalf];
+  if (step != 0 && step != bytes) return f;
+  for (unsigned l = 0; l < kLanes; ++l)
+    if (f.step[l] != (l < kHalf ? 0 : middle) + step * (l % kHalf)) return f;
+  f.two = true;
+  for (unsigned l = kHalf; l < kLanes; ++l) f.step[l] -= middle;
+  return f;
 }
 
 uint32_t bytes_of(const Operation& op) {
@@ -128,21 +139,32 @@ void Emitter::load_scalars(const Operation& op, const Form& f, const Place& plac
   }
 }
 
+// One element a lane, a known distance apart. Without AVX-512, LLVM would take the vector of addresses apart again.
+Value Emitter::load_apart(const Operation& op, const Form& f, const Place& place) {
+  TypeRef element = ir_.integer(op.element_bytes * 8), vector = ir_.vector(element);
+  const auto distance = [&](unsigned lane) { return static_cast<uint64_t>(f.step[lane] - f.lowest()); };
+  if (!request_.avx512) {
+    Value v = LLVMGetUndef(vector);
+    for (unsigned l = 0; l < kLanes; ++l) {
+      Value one = ir_.load(element, ir_.offset(place.host, distance(l)), op.element_bytes);
+      v = LLVMBuildInsertElement(ir_.b, v, one, ir_.constant(32, l), "");
+    }
+    return v;
+  }
+  std::vector<Value> offsets, all(kLanes, ir_.constant(1, 1)), none(kLanes, LLVMGetUndef(element));
+  for (unsigned l = 0; l < kLanes; ++l) offsets.push_back(ir_.constant(32, distance(l)));
+  Value index = LLVMConstVector(offsets.data(), kLanes);
+  Value at = LLVMBuildGEP2(ir_.b, ir_.integer(8), place.host, &index, 1, "");
+  TypeRef pointers = ir_.vector(LLVMPointerType(element, 0));
+  return ir_.intrinsic("llvm.masked.gather", {vector, pointers},
+                       {ir_.cast(at, pointers), ir_.constant(32, op.element_bytes),
+                        LLVMConstVector(all.data(), kLanes), LLVMConstVector(none.data(), kLanes)});
+}
+
 void Emitter::load_vectors(const Operation& op, const Form& f, const Place& place) {
   TypeRef element = ir_.integer(op.element_bytes * 8);
   const auto count = static_cast<unsigned>(op.to.size());
-  if (!steps_by(f, bytes_of(op))) {  // one element a lane, a known distance apart
-    std::vector<Value> offsets, all(kLanes, ir_.constant(1, 1)), none(kLanes, LLVMGetUndef(element));
-    for (int64_t s : f.step) offsets.push_back(ir_.constant(32, static_cast<uint64_t>(s - f.lowest())));
-    Value index = LLVMConstVector(offsets.data(), kLanes);
-    Value at = LLVMBuildGEP2(ir_.b, ir_.integer(8), place.host, &index, 1, "");
-    TypeRef pointers = ir_.vector(LLVMPointerType(element, 0)), vector = ir_.vector(element);
-    at = ir_.cast(at, pointers);
-    set(op.to[0], ir_.intrinsic("llvm.masked.gather", {vector, pointers},
-                                {at, ir_.constant(32, op.element_bytes), LLVMConstVector(all.data(), kLanes),
-                                 LLVMConstVector(none.data(), kLanes)}));
-    return;
-  }
+  if (!steps_by(f, bytes_of(op))) return set(op.to[0], load_apart(op, f, place));
   const unsigned lanes_of_load = (f.two ? kHalf : kLanes) * count;
   TypeRef type = ir_.vector(element, lanes_of_load);
   Value first = ir_.load(type, place.host, op.element_bytes);
@@ -200,28 +222,19 @@ void Emitter::store_vectors(const Operation& op, const Form& f, const Place& pla
 
 void Emitter::emit_access(size_t i) {
   const Operation& op = flow_.operations[i];
-  const Form f = form(op.address);
+  const Form f = by_halves(form(op.address), bytes_of(op));
   const Pattern pattern = pattern_of(f, op, bytes_of(op));
-  if (pattern == Pattern::None || (request_.watched && pattern == Pattern::Known)) return emit_call(i, false);
+  // A watched store is reported by lane unless it is a run.
+  const bool plain = pattern == Pattern::Run || (pattern == Pattern::One && op.code == Code::Load);
+  if (pattern == Pattern::None || (request_.watched && !plain)) return emit_call(i, false);
   BlockRef fast = ir_.block("fast"), slow = ir_.block("slow"), done = ir_.block("done");
   const Place place = find_place(op, f);
   ir_.likely(place.fits, fast, slow);
   ir_.at(fast);
-  if (request_.watched) {
-    TypeRef p = ir_.pointer(), wide = ir_.integer(64);
-    TypeRef arguments[] = {p, p, wide, wide, ir_.integer(32)};
-    TypeRef type = LLVMFunctionType(ir_.integer(8), arguments, 5, 0);
-    Value note = ir_.load(LLVMPointerType(type, 0),
-                          ir_.offset(runtime_, offsetof(vgpu::CompiledRuntime, note_load)), 8);
-    const Shape shape = pattern == Pattern::Run ? (f.two ? Shape::HalfUnit : Shape::Unit)
-                                                : (f.two ? Shape::HalfUniform : Shape::Uniform);
-    Value given[] = {warp_, inst_pointer(flow_.ranges[i].first), place.first, place.second,
-                     ir_.constant(32, static_cast<uint64_t>(shape))};
-    Value noted = LLVMBuildTrunc(ir_.b, LLVMBuildCall2(ir_.b, type, note, given, 5, ""), ir_.integer(1), "");
-    BlockRef goes = ir_.block("noted");
-    ir_.likely(noted, goes, slow);
-    ir_.at(goes);
-  }
+  if (request_.watched && op.code == Code::Store)
+    note_store(i, f, place);
+  else if (request_.watched)
+    note_load(i, f, place, slow);
   if (op.code == Code::Store)
     store_vectors(op, f, place);
   else if (pattern == Pattern::One)

@@ -371,8 +371,11 @@ class Translator {
     if (form.kind != (store ? vgpu::AccessKind::Store : vgpu::AccessKind::Load) || form.poll) return false;
     const bool shared = form.space == Space::Shared;
     if (!shared && form.space != Space::Global && form.space != Space::Generic) return false;
-    // A watched store is reported with its values, and a generic address says what it is about only then.
-    if (request_.watched && (store || form.space == Space::Generic || !form.may_wait)) return false;
+    // A watched access is reported: a store with its values, as they are in one plane. What a generic address is
+    // about, only the handler finds out.
+    const bool in_a_plane = form.count == 1 && form.element_bytes == form.register_bytes[0];
+    if (request_.watched && (form.space == Space::Generic || !(store ? in_a_plane : form.may_wait)))
+      return false;
     op_.shared = shared;
     op_.site = form.site;
     op_.may_wait = form.may_wait;

@@ -60,10 +60,10 @@ class Splitter {
     const TensorSpec* tensor = contract_.tensor(statement.name);
     const Place place = statement.body->place;
     if (tensor && !tensor->is_complex && is_complex)
-      fail(place, fmt::format("`{}` is {}, and this is complex; write re(...), im(...) or abs(...)",
+      fail(place, fmt::format("`{}` is {}, but this is complex; write re(...), im(...) or abs(...)",
                               statement.name, info(tensor->dtype).name));
     if (!tensor && is_complex && real_.contains(statement.name))
-      fail(place, fmt::format("`{}` was real above, and this is complex; begin with complex(..., 0)",
+      fail(place, fmt::format("`{}` was real above, but this is complex; start with complex(..., 0)",
                               statement.name));
     if (!tensor) (is_complex || complex_.contains(statement.name) ? complex_ : real_).insert(statement.name);
     if (!complex_.contains(statement.name)) {

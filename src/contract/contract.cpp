@@ -107,8 +107,8 @@ Result<Layout> TensorSpec::layout(const Shape& dims) const {
   Layout layout = Layout::of(dtype, std::move(*lengths), std::move(steps));
   if (!layout.is_injective())
     return Error{fmt::format(
-        "two elements of the tensor `{}` share memory at {}: its strides must be at least as "
-        "large as what they step over; add a relation to [dims], such as require = \"ld >= cols\"",
+        "two elements of the tensor `{}` share memory at {}: each stride must be at least as large as the "
+        "extent it steps over; add a relation to [dims], such as require = \"ld >= cols\"",
         name, to_string(dims))};
   return layout;
 }
@@ -243,7 +243,7 @@ Result<void> Contract::check_shape(const Shape& shape) const {
   }
   for (const DimRelation& relation : relations)
     if (!relation.holds(shape))
-      return Error{fmt::format("{} does not fulfil `{}`", to_string(shape), relation.text), path};
+      return Error{fmt::format("{} does not satisfy `{}`", to_string(shape), relation.text), path};
   for (const DerivedDim& one : derived) {
     const Result<int64_t> value = one.value.eval(shape);
     if (!value) return error_at(one.place, value.error().message);
@@ -253,7 +253,7 @@ Result<void> Contract::check_shape(const Shape& shape) const {
   }
   if (only_listed_shapes && std::ranges::find(shapes, shape) == shapes.end())
     return Error{
-        fmt::format("{} is not one of the contract's shapes, and no other is promised", to_string(shape)),
+        fmt::format("{} is not one of the contract's shapes, the only ones promised", to_string(shape)),
         path};
   for (const TensorSpec& spec : tensors) {
     const Result<Layout> layout = spec.layout(shape);

@@ -246,7 +246,7 @@ struct Origin {
   std::string answer;         // what is checked; empty: the contract itself
   std::string function_file;  // where the function under test is defined; empty: not known
   int function_line = 0;
-  std::map<std::string, std::string> files;  // copies, and what they were copied from
+  std::map<std::string, std::string> files;  // copies and their originals
 };
 
 // One line of [workload]: what the contract calls it, and what the slot calls it.
@@ -271,7 +271,7 @@ struct Contract {
   std::vector<DerivedDim> derived;
   std::vector<DimRelation> relations;  // that every legal shape fulfils
   std::vector<Shape> shapes;           // [[shapes]], complete: constants are filled in
-  bool only_listed_shapes = false;     // no other shape is promised
+  bool only_listed_shapes = false;     // only the listed shapes are promised
   PythonFunction generator;            // of [inputs]: the problem's own inputs
   std::vector<TensorSpec> tensors;
   std::vector<ScalarSpec> scalars;

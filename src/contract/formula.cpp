@@ -412,7 +412,7 @@ class FormulaParser {
     list(*expr, depth);
     if (!expect("]", " after the subscripts")) return nullptr;
     if (peek().is("["))
-      return fail(fmt::format("subscripts stand in one pair of brackets: {}[i, j]", token.text));
+      return fail(fmt::format("write subscripts in one pair of brackets: {}[i, j]", token.text));
     if (!peek().is("(")) return expr;
     for (const auto& [word, instead] : kInstead)
       if (word == token.text)
@@ -505,15 +505,15 @@ class FormulaParser {
     for (const std::string_view sign : {"<", "<=", ">", ">=", "==", "!="})
       if (!failed_ && peek().is(sign))
         return fail(fmt::format(
-            "a condition stands behind `|`, as in {0}[j | j <= i](...); a range is {0}[j in 0..n](...)",
+            "write a condition after `|`, as in {0}[j | j <= i](...), and a range as {0}[j in 0..n](...)",
             token.text));
     if (!expect("]", fmt::format(" after the indices of `{}`", token.text))) return nullptr;
     if (!expect("(", fmt::format(" after `{}[...]`", token.text))) return nullptr;
     expr->children.push_back(expression(depth + 1));
     if (filter) expr->children.push_back(std::move(filter));
     if (!failed_ && peek().is(",") && token.text.starts_with("topk"))
-      return fail(
-          fmt::format("`{}` takes one argument; how many are chosen is the extent on the left", token.text));
+      return fail(fmt::format("`{}` takes one argument; the extent on the left says how many are chosen",
+                              token.text));
     if (!expect(")", fmt::format(" after the body of `{}`", token.text))) return nullptr;
     for (const auto& [word, reduction] : kScans)
       if (word == token.text) return scan(std::move(expr), token, std::string(reduction));

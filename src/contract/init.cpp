@@ -266,7 +266,7 @@ Guess guess(const SignatureArg& arg, std::size_t position) {
   return result;
 }
 
-constexpr std::string_view kUnknownType = "   # a guess: the type is not one we know";
+constexpr std::string_view kUnknownType = "   # a guess: unknown type";
 
 std::string dim_line(const Guess& dim) {
   const bool plain = dim.dtype == DType::i32 ||

@@ -1,7 +1,8 @@
 // A subscript is a sum of products: `(row * H + h) * cols + j` is row·H·cols + h·cols + j. The dims in each product are
 // the stride of its index, so strides {H, cols}, {cols} and {} say that the last two extents are H and cols; the first is
 // what bounds the index of the largest stride: `if (row < rows)`, `for (...; row < rows; ...)`, or a grid of `rows`
-// blocks. A flat index `i < rows * cols` has the shape [rows, cols].
+// blocks. A flat index `i < rows * cols` has the shape [rows, cols]. A pointer with numbers alone as subscripts, `loss[0]`,
+// has as many elements as they need.
 #include "contract/init_uses.h"
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kDeepestCall = 4, kDeepestExpansion = 6;
 constexpr std::size_t kMostTerms = 64;  // of a subscript that is multiplied out
+constexpr std::size_t kMostDigits = 9;  // of a subscript that is a number
 
 bool is_name_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -228,6 +230,8 @@ class UseFinder {
       });
       uses.shapes[pointer] = best->first;
     }
+    for (const auto& [pointer, last] : last_constant_)
+      if (!indexed_.contains(pointer)) uses.shapes[pointer] = {std::to_string(last + 1)};
     return uses;
   }
 
@@ -384,6 +388,12 @@ class UseFinder {
         std::string subscript(body.substr(open + 1, close - open - 1));
         if (const auto moved = scope.offsets.find(name); moved != scope.offsets.end())
           subscript = fmt::format("({}) + {}", moved->second, subscript);
+        if (is_number(stripped(subscript)) && subscript.size() <= kMostDigits) {
+          int64_t& last = last_constant_[meaning];
+          last = std::max<int64_t>(last, std::stoll(subscript));
+          continue;
+        }
+        indexed_.insert(meaning);
         vote(scope, meaning, subscript);
       }
     }
@@ -534,6 +544,8 @@ class UseFinder {
   std::set<std::string> dims_;
   std::map<std::string, std::map<std::vector<std::string>, int>> votes_;
   std::map<std::string, std::string> indexes_;
+  std::map<std::string, int64_t> last_constant_;  // of subscripts that are numbers: loss[0]
+  std::set<std::string> indexed_;                 // pointers with any other subscript
 };
 
 }  // namespace

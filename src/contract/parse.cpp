@@ -88,7 +88,7 @@ void Reader::keys(const TomlValue& table, std::string_view where, const Names& k
 
 const TomlValue* Reader::need(const TomlValue& table, std::string_view key, std::string_view where) {
   const TomlValue* value = table.find(key);
-  if (!value) fail(table.place, fmt::format("{} lacks the key `{}`; add it", where, key));
+  if (!value) fail(table.place, fmt::format("{} needs the key `{}`", where, key));
   return value;
 }
 
@@ -155,7 +155,7 @@ DType Reader::dtype(const TomlValue* value, std::string_view what) {
 IntExpr Reader::int_expr(const TomlValue& value, std::string_view what) {
   if (value.kind == TomlKind::Integer) return IntExpr::literal(value.integer);
   if (value.kind != TomlKind::String) {
-    fail(value.place, fmt::format("`{}` must be an integer, or an expression over dims in quotes; not {}",
+    fail(value.place, fmt::format("`{}` must be an integer or an expression over dims in quotes, not {}",
                                   what, name_of(value.kind)));
     return {};
   }

@@ -40,7 +40,7 @@ void Reader::read_shapes(const TomlValue& root) {
     }
     for (const DimRelation& relation : contract_.relations)
       if (!failed_ && !relation.holds(shape))
-        return fail(item.place, fmt::format("this shape does not fulfil `{}` of [dims]", relation.text));
+        return fail(item.place, fmt::format("this shape does not satisfy `{}` of [dims]", relation.text));
     contract_.shapes.push_back(std::move(shape));
   }
 }
@@ -142,16 +142,14 @@ void Reader::read_python_kernel(const TomlValue& table, Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.args.size(); ++i) {
     const Arg& arg = kernel.args[i];
     if (arg.kind == ArgKind::Stream)
-      return fail(args->array[i].place,
-                  "a Python function is given no `stream`: it works on torch's current stream");
+      return fail(args->array[i].place, "a Python function gets no `stream`: it uses torch's current stream");
     if (arg.kind == ArgKind::Workspace)
-      return fail(args->array[i].place, "a Python function is given no `workspace`: it allocates its own");
+      return fail(args->array[i].place, "a Python function gets no `workspace`: it allocates its own memory");
     const TensorSpec* tensor = contract_.tensor(arg.name);
     if (kernel.returns_outputs && tensor && tensor->role == Role::Out)
-      return fail(args->array[i].place,
-                  fmt::format("`{}` is an output, which the function returns; give it no such argument, or "
-                              "set returns = \"void\"",
-                              arg.name));
+      return fail(args->array[i].place, fmt::format("`{}` is an output, which the function returns; remove "
+                                                    "it from `args`, or set returns = \"void\"",
+                                                    arg.name));
   }
   if (!kernel.returns_outputs) check_outputs_among_args(*args, kernel);
 }
@@ -193,7 +191,7 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
     }
     if (const TensorSpec* tensor = contract_.tensor(arg.name); tensor && !tensor->buffer.empty())
       return fail(item.place,
-                  fmt::format("`{}` is a part of the buffer `{}`; pass that", arg.name, tensor->buffer));
+                  fmt::format("`{}` is part of the buffer `{}`; pass the buffer", arg.name, tensor->buffer));
     kernel.args.push_back(std::move(arg));
   }
 }
@@ -221,8 +219,7 @@ bool Reader::read_integer_argument(const TomlValue& item, Arg& arg) {
   const std::string word = text.substr(0, text.find('('));
   if (word != text && is_identifier(word) && word != "ceil_div" && word != "min" && word != "max") {
     fail(item.place,
-         fmt::format("`{}` is not a type of an argument; write i32(...), i64(...), u32(...) or u64(...)",
-                     word));
+         fmt::format("`{}` is not an argument type; write i32(...), i64(...), u32(...) or u64(...)", word));
     return false;
   }
   arg.value = int_expr(text, item.place, offset, "args");

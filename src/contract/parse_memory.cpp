@@ -37,7 +37,7 @@ void Reader::read_complex_scalar(const TomlEntry& entry, DType part) {
   const std::string where = fmt::format("[scalars.{}]", entry.key);
   if (part != DType::f32)
     return fail(table.find("dtype")->place,
-                "a scalar of type c128 cannot be passed; make it a tensor of one element");
+                "a c128 scalar cannot be passed by value; make it a tensor of one element");
   const TomlValue* value = table.find("value");
   const TomlValue* range = table.find("range");
   if (const TomlValue* values = table.find("values"))
@@ -71,7 +71,7 @@ void Reader::read_buffer(const TomlValue& table, TensorSpec& tensor) {
   const TomlValue* offset = table.find("offset");
   tensor.offset = IntExpr::literal(0);
   if (offset && !buffer)
-    return fail(offset->place, "`offset` is where a tensor begins in its `buffer`; name the buffer, too");
+    return fail(offset->place, "`offset` is the tensor's position in its `buffer`; name the buffer as well");
   if (!buffer) return;
   tensor.buffer = string(buffer, "buffer");
   if (!failed_ &&
@@ -83,7 +83,8 @@ void Reader::read_buffer(const TomlValue& table, TensorSpec& tensor) {
   if (offset) tensor.offset = int_expr(*offset, "offset");
   for (const char* other : {"may_alias", "optional", "pointers"})
     if (const TomlValue* given = table.find(other); given && !failed_)
-      return fail(given->place, fmt::format("`{}` is not for a tensor that is a part of a buffer", other));
+      return fail(given->place,
+                  fmt::format("`{}` does not apply to a tensor that is part of a buffer", other));
 }
 
 void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
@@ -95,10 +96,9 @@ void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
     tensor.pointers = true;
     tensor.pointer_offsets = string(value, "pointers");
   } else {
-    return fail(
-        value->place,
-        "`pointers` is true, for a pointer to each slice along the first dimension, or the name of a tensor "
-        "of offsets, for a pointer to each stretch of it");
+    return fail(value->place,
+                "`pointers` is true, for a pointer to each slice along the first dimension, or the name of a "
+                "tensor of offsets, for a pointer to each segment");
   }
   if (!tensor.pointers) return;
   if (tensor.shape.empty() || (tensor.is_complex && tensor.shape.size() == 1))
@@ -106,10 +106,12 @@ void Reader::read_pointers(const TomlValue& table, TensorSpec& tensor) {
                 "`pointers` needs a first dimension: there is a pointer to each slice along it");
   for (const char* other : {"strides", "may_alias", "optional"})
     if (const TomlValue* given = table.find(other); given && !failed_)
-      return fail(given->place, fmt::format("`{}` is not for a tensor behind an array of pointers", other));
+      return fail(given->place,
+                  fmt::format("`{}` does not apply to a tensor behind an array of pointers", other));
   if (info(tensor.dtype).bits < 8)
-    fail(value->place, fmt::format("`{}` is {}: two elements share a byte, which two tensors cannot",
-                                   tensor.name, info(tensor.dtype).name));
+    fail(value->place,
+         fmt::format("`{}` is {}: two elements share a byte, so its slices cannot be separate allocations",
+                     tensor.name, info(tensor.dtype).name));
 }
 
 // What `pointers` and `buffer` name, when all tensors are known.
@@ -119,14 +121,13 @@ void Reader::check_places(const TomlValue& root) {
     const TomlValue& table = *root.find("tensors")->find(tensor.name);
     if (!tensor.buffer.empty() && (contract_.tensor(tensor.buffer) || contract_.scalar(tensor.buffer) ||
                                    contract_.dim(tensor.buffer) || contract_.derived_dim(tensor.buffer)))
-      return fail(
-          table.find("buffer")->place,
-          fmt::format("the name `{}` is already taken; a buffer has a name of its own", tensor.buffer));
+      return fail(table.find("buffer")->place,
+                  fmt::format("the name `{}` is already taken; a buffer needs its own name", tensor.buffer));
     if (tensor.pointer_offsets.empty()) continue;
     const Place place = table.find("pointers")->place;
     const TensorSpec* offsets = contract_.tensor(tensor.pointer_offsets);
     if (tensor.pointer_offsets == "true")
-      return fail(place, "write pointers = true without quotes; a text is the name of a tensor of offsets");
+      return fail(place, "write pointers = true without quotes; a string names a tensor of offsets");
     if (!offsets) {
       Names names;
       for (const TensorSpec& other : contract_.tensors) names.push_back(other.name);
@@ -139,8 +140,8 @@ void Reader::check_places(const TomlValue& root) {
                       offsets->values.a.written() == tensor.shape[0].written();
     if (!fits)
       return fail(place,
-                  fmt::format("`{0}` must be an input of one dimension with values = \"offsets({1})\": where "
-                              "each of the tensors behind the pointers begins among the {1} of `{2}`",
+                  fmt::format("`{0}` must be an input of one dimension with values = \"offsets({1})\": the "
+                              "positions at which its segments begin among the {1} of `{2}`",
                               offsets->name, tensor.shape[0].written(), tensor.name));
   }
 }
@@ -185,15 +186,15 @@ struct Special {
 Special special(const TensorSpec& tensor) {
   if (tensor.optional) return {"optional", "write a contract for each case"};
   if (!tensor.strides.empty())
-    return {"strided", "give it the whole allocation, and let the function take its view"};
+    return {"strided", "pass the whole allocation, and let the function take the view"};
   if (tensor.is_complex)
     return {std::string(type_name(tensor)),
-            fmt::format("give it {} with a last dimension of 2, and call torch.view_as_complex there",
+            fmt::format("pass {} with a last dimension of 2, and call torch.view_as_complex",
                         info(tensor.dtype).name)};
-  if (!tensor.buffer.empty()) return {"a part of a buffer", "give it the buffer as bytes, u8"};
-  if (tensor.pointers) return {"behind an array of pointers", "give it one tensor, and the offsets"};
-  if (tensor.dtype == DType::tf32) return {"tf32", "give it f32, and write tf32(...) in the formula"};
-  if (info(tensor.dtype).bits < 8) return {std::string(info(tensor.dtype).name), "give it bytes, u8"};
+  if (!tensor.buffer.empty()) return {"a part of a buffer", "pass the buffer as bytes (u8)"};
+  if (tensor.pointers) return {"behind an array of pointers", "pass one tensor, and the offsets"};
+  if (tensor.dtype == DType::tf32) return {"tf32", "pass f32, and write tf32(...) in the formula"};
+  if (info(tensor.dtype).bits < 8) return {std::string(info(tensor.dtype).name), "pass bytes (u8)"};
   return {};
 }
 
@@ -208,10 +209,10 @@ void Reader::check_memory() {
   for (const TensorSpec& tensor : contract_.tensors) {
     Special found = special(tensor);
     if (contract_.kernel.python && is_unknown_to_torch(tensor.dtype))
-      found = {std::string(info(tensor.dtype).name), "give it bytes, u8"};
+      found = {std::string(info(tensor.dtype).name), "pass bytes (u8)"};
     if (found.what.empty()) continue;
     if (contract_.kernel.python)
-      return fail(tensor.place, fmt::format("`{}` is {}, which a Python function cannot be given; {}",
+      return fail(tensor.place, fmt::format("`{}` is {}, which cannot be passed to a Python function; {}",
                                             tensor.name, found.what, found.instead));
     if (contract_.reference.kind != ReferenceKind::Formula && found.what != "strided")
       return fail(tensor.place,

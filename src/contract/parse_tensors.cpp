@@ -117,7 +117,7 @@ void Reader::read_dim(const TomlEntry& entry) {
     keys(value, fmt::format("the dim `{}`", dim.name), keys_of(Section::Dim));
     dim.min = integer(value.find("min"), 1, "min");
     const TomlValue* max = value.find("max");
-    if (!max) return fail(entry.place, fmt::format("the dim `{}` lacks the key `max`; add it", dim.name));
+    if (!max) return fail(entry.place, fmt::format("the dim `{}` needs the key `max`", dim.name));
     dim.max = integer(max, 1, "max");
     dim.multiple_of = integer(value.find("multiple_of"), 1, "multiple_of");
     const DType types[] = {DType::i32, DType::i64, DType::u32, DType::u64};
@@ -189,7 +189,7 @@ void Reader::read_optional(const TomlValue* value, TensorSpec& tensor) {
   tensor.optional = boolean(value, false, "optional");
   if (failed_ || !tensor.optional) return;
   if (tensor.role != Role::In)
-    return fail(value->place, fmt::format("`optional` is for inputs, and `{}` is an output", tensor.name));
+    return fail(value->place, fmt::format("`optional` is for inputs, but `{}` is an output", tensor.name));
   ScalarSpec presence;
   presence.name = presence_of(tensor.name);
   presence.dtype = DType::boolean;
@@ -201,7 +201,7 @@ void Reader::read_optional(const TomlValue* value, TensorSpec& tensor) {
 void Reader::read_strides(const TomlValue& value, TensorSpec& tensor) {
   tensor.strides = int_exprs(value, "strides");
   if (failed_ || tensor.strides.size() == tensor.shape.size()) return;
-  fail(value.place, fmt::format("`strides` needs one element for each of `shape`, in elements: {}, not {}",
+  fail(value.place, fmt::format("`strides` needs one element for each extent of `shape`: {}, not {}",
                                 tensor.shape.size(), tensor.strides.size()));
 }
 
@@ -298,7 +298,7 @@ void Reader::read_aliases(const TomlValue& root) {
     if (!other || other->role == Role::Out || other == &tensor)
       fail(alias->place, fmt::format("`{}` is not an input", tensor.may_alias));
     if (!tensor.is_output())
-      fail(alias->place, fmt::format("`may_alias` is for outputs, and `{}` is an input", tensor.name));
+      fail(alias->place, fmt::format("`may_alias` is for outputs, but `{}` is an input", tensor.name));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
 #include "cudart/python_frames.h"
+#include "vgpu/compiled.h"
 
 namespace assay::cudart {
 namespace {
@@ -47,8 +48,10 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   }
   const protocol::CheckSet checks = settings.checks.without(protocol::Check::Precision);
   options.watch = !checks.empty();
-  // Loading the compiler would wait for whoever observes the host's own accesses, who waits for the device.
-  if (options.watch) options.compiling = vgpu::Compiling::Never;
+  // Later on, whoever observes the host's own accesses would wait for the device, which waits for the loader; and the
+  // worker's sandbox is closed.
+  if (options.watch && options.compiling != vgpu::Compiling::Never && !vgpu::load_compiler())
+    options.compiling = vgpu::Compiling::Never;
   options.fault_after_violation = settings.faults;
   options.print = [this](std::string_view text) {
     std::lock_guard lock(print_mutex_);

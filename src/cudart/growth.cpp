@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "base/growth.h"
 #include "cudart/context.h"
 #include "cudart/graph.h"
 
 namespace assay::cudart {
 namespace {
-
-// A leak grows in every quarter of the calls but the first, in which caches fill: rings of buffers, one
-// workspace for each of several streams, a history that doubles. Fewer calls than this prove nothing.
-constexpr std::size_t kQuarters = 4, kFewest = 8 * kQuarters;
 
 bool is_held(const vgpu::Allocation& a) {
   using Kind = vgpu::MemoryKind;
@@ -38,19 +35,10 @@ void Growth::call_ended(Context& context) {
   after_.push_back(look(context));
 }
 
-bool Growth::grows(uint64_t Held::*what) const {
-  const std::size_t quarter = after_.size() / kQuarters;
-  for (std::size_t i = 1; i < kQuarters; ++i) {
-    if (after_[(i + 1) * quarter - 1].*what <= after_[i * quarter - 1].*what) return false;
-  }
-  return true;
-}
-
-// Over the calls after the first quarter.
-double Growth::per_call(uint64_t Held::*what) const {
-  const std::size_t quarter = after_.size() / kQuarters;
-  return static_cast<double>(after_.back().*what - after_[quarter - 1].*what) /
-         static_cast<double>(after_.size() - quarter);
+std::vector<uint64_t> Growth::values(uint64_t Held::*what) const {
+  std::vector<uint64_t> values;
+  for (const Held& held : after_) values.push_back(held.*what);
+  return values;
 }
 
 std::optional<Finding> Growth::judge(Context& context) {
@@ -62,21 +50,19 @@ std::optional<Finding> Growth::judge(Context& context) {
                {&Held::events, "event"},
                {&Held::graphs, "graph"}};
   const std::vector<Held> calls = after_;
-  const auto found = calls.size() < kFewest
-                         ? std::end(kHeld)
-                         : std::find_if(std::begin(kHeld), std::end(kHeld),
-                                        [&](const auto& held) { return grows(held.what); });
+  const auto found = std::find_if(std::begin(kHeld), std::end(kHeld),
+                                  [&](const auto& held) { return keeps_growing(values(held.what)); });
   if (found == std::end(kHeld)) {
     after_.clear();
     return std::nullopt;
   }
   evidence::Launch evidence;
   evidence.growth = evidence::Growth{.what = found->name,
-                                     .per_call = per_call(found->what),
+                                     .per_call = growth_per_call(values(found->what)),
                                      .calls = calls.size(),
                                      .held = calls.back().*found->what - calls.front().*found->what};
   if (found->what == &Held::bytes)
-    name_allocation(context, calls[calls.size() / kQuarters - 1].last_id, evidence);
+    name_allocation(context, calls[calls.size() / kGrowthQuarters - 1].last_id, evidence);
   after_.clear();
   return checks::finding_of(Kind::Leak, {}, std::move(evidence));
 }

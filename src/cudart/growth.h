@@ -28,8 +28,7 @@ class Growth {
   };
   std::vector<Held> after_;  // each call
 
-  bool grows(uint64_t Held::*what) const;
-  double per_call(uint64_t Held::*what) const;
+  std::vector<uint64_t> values(uint64_t Held::*what) const;
   // The first allocation after the one with this id that is still held.
   static void name_allocation(Context& context, uint64_t last_id, evidence::Launch& evidence);
   static Held look(Context& context);

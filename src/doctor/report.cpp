@@ -53,7 +53,7 @@ std::string last_line(const Diagnosis& diagnosis) {
   const bool broken = std::ranges::any_of(diagnosis.problems, stops_virtual);
   const std::string own = diagnosis.virtual_works ? "the virtual device works"
                           : broken                ? "the virtual device does not work"
-                                                  : "whether the virtual device works is not known";
+                                                  : "it is not known whether the virtual device works";
   const bool stopped = std::ranges::any_of(diagnosis.problems, &Problem::stops_gpu);
   if (!diagnosis.why_no_gpu.empty()) return fmt::format("{}; no GPU: {}", own, diagnosis.why_no_gpu);
   if (diagnosis.gpus.empty() || stopped) return fmt::format("{}; no usable GPU", own);

@@ -141,7 +141,7 @@ std::vector<PassedRule> passed_rules(const Facts& facts, const std::vector<Probl
   std::string cause;  // the rules after it say nothing
   for (const Rule& rule : gpu_rules()) {
     if (found(rule.name))
-      cause = fmt::format("not looked for because of {}", rule.name);
+      cause = fmt::format("not checked because of {}", rule.name);
     else
       passed.push_back({std::string(rule.name), cause.empty() ? why_skipped(rule.needs, facts) : cause});
   }

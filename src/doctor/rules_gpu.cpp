@@ -62,7 +62,7 @@ Judged no_permission(const Facts& facts) {
   for (const DeviceNode& node : facts.nodes)
     if (!node.is_usable && !node.path.starts_with("/dev/nvidia-")) closed.push_back(node.path);
   if (closed.empty()) return {};
-  return Words{fmt::format("this user may not open {}", fmt::join(closed, ", ")),
+  return Words{fmt::format("this user has no permission to open {}", fmt::join(closed, ", ")),
                "add the user to the group that owns it (often `video`), or `chmod 666` it"};
 }
 
@@ -162,7 +162,7 @@ Judged mps(const Facts& facts) {
 
 Judged lost(const Facts& facts) {
   if (!std::ranges::any_of(facts.nvml.devices, &NvmlDevice::is_lost)) return {};
-  return Words{"a GPU has fallen off the bus", "look for Xid 79 in `dmesg`, then reset the machine's power"};
+  return Words{"a GPU has fallen off the bus", "look for Xid 79 in `dmesg`, then power-cycle the machine"};
 }
 
 Judged mig_empty(const Facts& facts) {

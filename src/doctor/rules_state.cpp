@@ -60,7 +60,7 @@ Judged slice(const Facts& facts) {
 Judged not_persistent(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, [](const NvmlDevice& one) { return !one.persistence; });
   if (!device) return {};
-  return Words{fmt::format("{} is initialised anew for each program: persistence mode is off", device->name),
+  return Words{fmt::format("{} is initialised again for each program: persistence mode is off", device->name),
                "run `nvidia-smi -pm 1` as root; until then starts are slow and timings vary"};
 }
 
@@ -94,7 +94,7 @@ Judged memory_held(const Facts& facts) {
   if (!device) return {};
   Words words{fmt::format("{} of the {} of {} are in use", bytes_text(device->used),
                           bytes_text(device->bytes), device->name),
-              "end the processes that hold it, or expect that large shapes are skipped"};
+              "end the processes that hold it, or large shapes may be skipped"};
   for (const GpuProcess& process : device->processes)
     words.details.push_back(fmt::format("process {}{} holds {}", process.pid,
                                         process.name.empty() ? "" : " (" + process.name + ")",
@@ -113,7 +113,7 @@ Judged nvml_fails(const Facts& facts) {
       : silent
           ? fmt::format("it {} in {}", nvml.run.end == ProbeEnd::Died ? "crashes" : "hangs", nvml.run.step)
           : fmt::format("NVML error {}", *nvml.init);
-  return Words{fmt::format("{} does not work ({}): memory errors, clocks and memory in use are not known",
+  return Words{fmt::format("{} does not work ({}): memory errors, clocks and memory use are unknown",
                            facts.libnvml, how),
                "install the driver's libraries again, all of one version"};
 }
@@ -166,8 +166,7 @@ Judged tf32(const Facts& facts) {
   const auto found = facts.environment.find("NVIDIA_TF32_OVERRIDE");
   if (found == facts.environment.end()) return {};
   return Words{
-      fmt::format("NVIDIA_TF32_OVERRIDE={} changes the precision of libraries behind the program's back",
-                  found->second),
+      fmt::format("NVIDIA_TF32_OVERRIDE={} silently changes the precision of libraries", found->second),
       "unset it"};
 }
 
@@ -175,7 +174,8 @@ Judged blocking(const Facts& facts) {
   const auto found = facts.environment.find("CUDA_LAUNCH_BLOCKING");
   if (found == facts.environment.end() || found->second == "0" || found->second.empty()) return {};
   return Words{
-      "CUDA_LAUNCH_BLOCKING is set: every launch waits, so timings are wrong and missing waits do not show",
+      "CUDA_LAUNCH_BLOCKING is set: every launch waits, so timings are wrong and missing synchronisation "
+      "goes unnoticed",
       "unset it"};
 }
 
@@ -214,7 +214,7 @@ Judged cpu(const Facts& facts) {
 }
 
 Judged virtual_device(const Facts& facts) {
-  const std::string fix = "build or install Assay again";
+  const std::string fix = "rebuild or reinstall Assay";
   if (!facts.missing_own_library.empty())
     return Words{fmt::format("{} is missing: the virtual device cannot start", facts.missing_own_library),
                  fix};
@@ -259,7 +259,7 @@ Judged slow(const Facts& facts) {
 Judged not_started(const Facts& facts) {
   for (const ProbeRun* run : {&facts.driver.run, &facts.nvml.run, &facts.virtual_driver.run})
     if (run->end == ProbeEnd::NotStarted)
-      return Words{"no child process could be started to ask the driver",
+      return Words{"no child process could be started to query the driver",
                    "raise the limit of processes (`ulimit -u`) or free memory"};
   return {};
 }

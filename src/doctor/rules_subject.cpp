@@ -126,7 +126,7 @@ Judged torch_mismatch(const Facts& facts) {
                           file.torch_version.empty() ? "that at" : "torch " + file.torch_version,
                           file.torch_version.empty() ? file.torch : "in " + file.torch,
                           demangled(file.missing_torch_symbols.front())),
-              "build it again with this torch, or install the wheel that names this version"};
+              "rebuild it with this torch, or install the wheel for this version"};
   constexpr std::size_t kShown = 5;
   for (std::size_t i = 1; i < std::min(kShown, file.missing_torch_symbols.size()); ++i)
     words.details.push_back("nor " + demangled(file.missing_torch_symbols[i]));
@@ -173,8 +173,8 @@ Judged unreadable_file(const Facts& facts) {
 
 Judged unreadable_process(const Facts& facts) {
   if (!facts.process || facts.process->error.empty()) return {};
-  return Words{fmt::format("process {} cannot be looked into: {}", facts.process->pid, facts.process->error),
-               "name a process that runs, as its user or as root"};
+  return Words{fmt::format("process {} cannot be inspected: {}", facts.process->pid, facts.process->error),
+               "name a running process, as its user or as root"};
 }
 
 // ---- what the virtual device would like
@@ -217,9 +217,9 @@ Judged no_lines(const Facts& facts) {
     has_ptx |= image.ptx_version > 0;  // of which the text was read
   }
   if (!has_ptx) return {};
-  return Words{
-      fmt::format("{} holds PTX without line numbers: findings can name no source line", facts.subject->path),
-      "compile it with `-lineinfo`"};
+  return Words{fmt::format("{} holds PTX without line numbers: findings cannot name source lines",
+                           facts.subject->path),
+               "compile it with `-lineinfo`"};
 }
 
 constexpr Rule kSubjectRules[] = {

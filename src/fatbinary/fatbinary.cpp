@@ -68,11 +68,11 @@ Image::Packing packing(uint64_t flags) {
 Result<void> read_images(std::span<const std::byte> body, std::vector<Image>& images) {
   while (!body.empty()) {
     auto header = peek<ImageHeader>(body);
-    if (!header) return corrupt("an image header is cut off");
+    if (!header) return corrupt("an image header is truncated");
     if (header->header_size < sizeof(ImageHeader) || header->header_size > body.size())
       return corrupt("an image header has an impossible size");
     body = body.subspan(header->header_size);
-    if (header->payload_size > body.size()) return corrupt("an image is cut off");
+    if (header->payload_size > body.size()) return corrupt("an image is truncated");
     Image image{.kind = image_kind(header->kind),
                 .packing = packing(header->flags),
                 .architecture = header->architecture,
@@ -81,7 +81,7 @@ Result<void> read_images(std::span<const std::byte> body, std::vector<Image>& im
                 .payload = body.first(header->payload_size),
                 .unpacked_size = 0};
     if (image.packing != Image::Packing::Plain) {
-      if (header->packed_size > header->payload_size) return corrupt("a packed image is cut off");
+      if (header->packed_size > header->payload_size) return corrupt("a compressed image is truncated");
       if (header->unpacked_size > kLargestImage) return corrupt("an image has an impossible size");
       image.payload = body.first(header->packed_size);
       image.unpacked_size = header->unpacked_size;
@@ -133,12 +133,12 @@ Result<std::vector<Image>> read_fatbinary(std::span<const std::byte> bytes) {
   std::vector<Image> images;
   do {
     auto header = peek<ContainerHeader>(bytes);
-    if (!header) return corrupt("the header is cut off");
+    if (!header) return corrupt("the header is truncated");
     if (header->magic != kContainerMagic) return corrupt("wrong magic number");
     if (header->header_size < sizeof(ContainerHeader) || header->header_size > bytes.size())
       return corrupt("the header has an impossible size");
     bytes = bytes.subspan(header->header_size);
-    if (header->size > bytes.size()) return corrupt("the container is cut off");
+    if (header->size > bytes.size()) return corrupt("the container is truncated");
     if (auto read = read_images(bytes.first(header->size), images); !read) return read.error();
     bytes = bytes.subspan(header->size);
   } while (!bytes.empty());
@@ -181,22 +181,28 @@ Result<std::map<std::string, uint32_t>> registers_of(const Image& image) {
   return registers_in(*code);
 }
 
-Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture) {
-  std::vector<std::string> texts;
+std::vector<std::string_view> containers_in(std::string_view file) {
+  std::vector<std::string_view> found;
   constexpr std::size_t kAlignment = 8, kHeader = 16;
   for (std::size_t at = 0; at + kHeader <= file.size();) {
     const uint64_t size = container_size(file.data() + at);
-    if (size == 0 || size > file.size() - at) {
-      at += kAlignment;
-      continue;
-    }
-    const auto images = read_fatbinary(std::as_bytes(std::span(file)).subspan(at, size));
-    if (const Image* image = images ? choose_ptx(*images, architecture) : nullptr) {
-      auto text = unpack(*image);
-      if (!text) return text.error();
-      texts.push_back(std::move(*text));
-    }
-    at += (images ? size + kAlignment - 1 : kAlignment) / kAlignment * kAlignment;
+    const bool fits = size != 0 && size <= file.size() - at;
+    const bool is_one = fits && read_fatbinary(std::as_bytes(std::span(file)).subspan(at, size));
+    if (is_one) found.push_back(file.substr(at, size));
+    at += is_one ? (size + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
+  }
+  return found;
+}
+
+Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture) {
+  std::vector<std::string> texts;
+  for (const std::string_view container : containers_in(file)) {
+    const auto images = read_fatbinary(std::as_bytes(std::span(container)));
+    const Image* image = images ? choose_ptx(*images, architecture) : nullptr;
+    if (!image) continue;
+    auto text = unpack(*image);
+    if (!text) return text.error();
+    texts.push_back(std::move(*text));
   }
   return texts;
 }

@@ -56,6 +56,9 @@ Result<std::map<std::string, uint32_t>> registers_of(const Image& image);
 // The text of a PTX image.
 Result<std::string> unpack(const Image& image);
 
+// The containers in a file, a library or a program, as bytes of it.
+std::vector<std::string_view> containers_in(std::string_view file);
+
 // The PTX that a device of `architecture` would take of every container in a file, one text for each
 // translation unit. Empty if the file holds machine code only. `file` is a library or a program, as bytes.
 Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture);

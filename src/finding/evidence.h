@@ -219,7 +219,7 @@ struct Process {
   HostPlace host;
   std::string entry;            // the host function that did not return
   std::string kernel;           // the kernel that did not end
-  std::string limit;            // "no end after 2.5 s"
+  std::string limit;            // "still running after 2.5 s"
   std::vector<Where> standing;  // lines at which its warps are
   std::string smaller;          // [judge] "N=4 ends after 0.1 s"
   bool touched_device_memory = false;

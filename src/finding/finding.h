@@ -48,7 +48,7 @@ enum class Cause : uint8_t {
 // Why a failure is named as it is, beyond what was seen at first.
 struct Attribution {
   Cause cause = Cause::None;
-  std::string difference;             // between runs: "y[3] is 1.5 and then 2"
+  std::string difference;             // between runs: "y[3] is first 1.5, then 2"
   std::optional<Kind> symptom;        // the kind that was seen first
   std::vector<Finding> consequences;  // what else was seen because of it
   std::vector<Where> also;            // other lines with the same kind of finding

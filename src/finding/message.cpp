@@ -22,10 +22,10 @@ constexpr std::string_view kCauses[] = {
     "correct in a new process, wrong after earlier calls",
     "correct in a new process, wrong after another call",
     "wrong in a new process, correct after the same call",
-    "nothing is wrong in a new process; consequence in a later call",
+    "correct in a new process, but in a later call",
     "ends in a new process, but not after earlier calls",
-    "correct when the host memory that malloc returns is zero, wrong when it holds anything else",
-    "correct when outputs and workspace hold zeros before the call, wrong when they hold anything else",
+    "correct when malloc returns zeroed host memory, wrong otherwise",
+    "correct when outputs and workspace hold zeros before the call, wrong otherwise",
     "work that the caller's stream does not order",
     "correct when the device is idle before and after the call, wrong when work on one stream is delayed",
 };
@@ -55,13 +55,16 @@ std::string_view bounds_advice(const evidence::Access& access) {
   const evidence::Place& place = access.place;
   if (!place.allocation || access.bytes == 0) return "";
   if (!place.allocation->live)
-    return "free memory after its last use: on the stream that uses it, or when that stream has been waited "
-           "for";
+    return "free memory after its last use: on the stream that uses it, or after synchronising with that "
+           "stream";
   // Farther than tails, halos and rows go: where a product of 32 bits has wrapped.
   constexpr int64_t kFar = 1 << 30;
-  if (place.offset < -kFar || place.offset > static_cast<int64_t>(place.allocation->bytes) + kFar)
-    return "compute the index in 64 bits before it is multiplied (int64_t{row} * columns)";
-  return place.offset < 0 ? "guard the index from below as well (if (i >= 0))" : "";
+  // In a tensor of so many bytes, a negative index is a sum or a product that has wrapped.
+  constexpr uint64_t kGiant = uint64_t{1} << 31;
+  const bool wraps = place.offset < 0 && place.allocation->bytes >= kGiant;
+  if (wraps || place.offset < -kFar || place.offset > static_cast<int64_t>(place.allocation->bytes) + kFar)
+    return "widen the index to 64 bits before multiplying (int64_t{row} * columns)";
+  return place.offset < 0 ? "also guard the lower bound (if (i >= 0))" : "";
 }
 
 }  // namespace

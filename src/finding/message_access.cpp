@@ -83,7 +83,7 @@ std::string out_of_shared_array(const Access& e) {
     text = fmt::format("{} {}, past the end of shared array `{}` of {} bytes", verb(e.access), text_of(array),
                        array.name, array.bytes);
   }
-  if (e.neighbour) text += fmt::format("; {} lies there", text_of(*e.neighbour));
+  if (e.neighbour) text += fmt::format("; it hits {} instead", text_of(*e.neighbour));
   return text;
 }
 
@@ -102,14 +102,14 @@ std::string out_of_bounds(const Access& e) {
     return fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory",
                        text_of(e.host), verb(e.access), text_of(e.place));
   if (e.bytes_changed > 0 && !e.detail.empty())
-    return fmt::format("{} bytes of the memory of tensor {} {} changed, the first at byte {} from its start",
+    return fmt::format("{} bytes in the memory of tensor {} {} changed, the first at byte offset {}",
                        e.bytes_changed, e.place.element ? e.place.element->tensor : "", e.detail,
                        e.place.offset);
   if (e.bytes_changed > 0)
     return e.place.offset < 0
-               ? fmt::format("{} bytes before tensor {} changed, the first {} bytes ahead of it",
+               ? fmt::format("{} bytes before tensor {} changed, the first {} bytes before its start",
                              e.bytes_changed, e.place.element ? e.place.element->tensor : "", -e.place.offset)
-               : fmt::format("{} bytes past tensor {} changed, the first at byte {} from its start",
+               : fmt::format("{} bytes past the end of tensor {} changed, the first at byte offset {}",
                              e.bytes_changed, e.place.element ? e.place.element->tensor : "", e.place.offset);
   if (e.hazard != ClusterHazard::None) return out_of_cluster(e);
   if (e.bytes == 0) return e.detail;  // a call through a pointer
@@ -123,7 +123,7 @@ std::string uninitialized(const Access& e) {
   std::string text(undefined_text(e.undefined));
   if (e.undefined == Undefined::Store) text += fmt::format(", to {}", text_of(e.place));
   if (e.shuffle)
-    text += fmt::format("; the shuffle at {} reads lanes that take no part, so what it returns is undefined",
+    text += fmt::format("; the shuffle at {} reads lanes that do not take part, so its result is undefined",
                         text_of(*e.shuffle));
   return text;
 }
@@ -132,9 +132,8 @@ std::string clobbered(const Access& e) {
   std::string who;
   if (e.operation) who = fmt::format("a {} on stream {} ", e.operation->kind, e.operation->stream);
   if (!e.changed) return fmt::format("the call changed its input `{}`", e.input);
-  if (*e.changed) return fmt::format("{}changes {}, an input that must stay as it is", who, text_of(e.place));
-  return fmt::format("{}writes {}, an input, though only the value that is there already", who,
-                     text_of(e.place));
+  if (*e.changed) return fmt::format("{}changes {}, an input that must not change", who, text_of(e.place));
+  return fmt::format("{}writes {}, an input, with the value that it already has", who, text_of(e.place));
 }
 
 std::string unwritten(const Unwritten& u) {
@@ -142,8 +141,8 @@ std::string unwritten(const Unwritten& u) {
     return fmt::format("{} of {} bytes of `{}` were never written, the first at offset {}", u.count, u.total,
                        u.name, u.first);
   if (u.at_least)
-    return fmt::format("at least {} of {} elements of {} are never written, {}{} among them", u.count,
-                       u.total, u.name, u.name, u.first);
+    return fmt::format("at least {} of {} elements of {} are never written, including {}{}", u.count, u.total,
+                       u.name, u.name, u.first);
   if (u.count == 1)
     return fmt::format("1 of {} elements of {} is never written: {}{}", u.total, u.name, u.name, u.first);
   return fmt::format("{} of {} elements of {} are never written, the first {}{}", u.count, u.total, u.name,
@@ -189,7 +188,7 @@ std::string text_of(const Place& place) {
     return fmt::format("offset {} of {} memory", place.offset, name_of(place.space));
   return fmt::format(
       "0x{:x}, {}", place.address.value_or(0),
-      place.is_host_memory ? "host memory that the device does not know" : "far from every allocation");
+      place.is_host_memory ? "host memory unknown to the device" : "far from every allocation");
 }
 
 std::string access_text(Kind kind, const Access& e) {

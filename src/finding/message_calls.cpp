@@ -12,7 +12,7 @@ namespace {
 
 std::string leaked(const Growth& growth, const std::optional<Allocation>& allocation) {
   if (growth.allocations > 0) {
-    std::string text = fmt::format("{} allocation{} of {} bytes in all {} never freed", growth.allocations,
+    std::string text = fmt::format("{} allocation{} of {} bytes in total {} never freed", growth.allocations,
                                    growth.allocations == 1 ? "" : "s", growth.held,
                                    growth.allocations == 1 ? "was" : "were");
     if (allocation)
@@ -21,14 +21,14 @@ std::string leaked(const Growth& growth, const std::optional<Allocation>& alloca
   }
   if (growth.what == "memory")
     return fmt::format(
-        "each call leaves {:.0f} bytes of memory behind: {} bytes are held after {} calls with the same "
+        "each call leaks {:.0f} bytes of memory: {} bytes are still allocated after {} calls with the same "
         "arguments. Free what a call allocates before it returns, or allocate it once and keep it",
         growth.per_call, growth.held, growth.calls);
   const std::string_view release = growth.what == "stream"  ? "cudaStreamDestroy"
                                    : growth.what == "event" ? "cudaEventDestroy"
                                                             : "cudaGraphDestroy, cudaGraphExecDestroy";
   return fmt::format(
-      "each call leaves {:.2g} {}s behind: {} more are held after {} calls with the same arguments. Release "
+      "each call leaks {:.2g} {}s: {} more exist after {} calls with the same arguments. Release "
       "them ({})",
       growth.per_call, growth.what, growth.held, growth.calls, release);
 }
@@ -69,8 +69,7 @@ std::string text_of(const HostPlace& place) {
 std::string synchronisation_text(Kind kind, const Synchronisation& e) {
   if (e.matters_at)
     return fmt::format(
-        "the mask of a shuffle names lanes that do not reach it; what it returns for them is undefined, and "
-        "matters at {}: {}",
+        "the mask of a shuffle names lanes that do not reach it; its undefined result is used at {}: {}",
         text_of(*e.matters_at), undefined_text(e.undefined));
   if (kind != Kind::Deadlock) return e.detail;
   return "waits for threads that never arrive" + (e.detail.empty() ? "" : ": " + e.detail);
@@ -82,7 +81,7 @@ std::string launch_text(Kind kind, const Launch& e) {
   if (!e.function.empty()) return fmt::format("{} returned {}", e.function, e.status);
   if (!e.detail.empty()) return e.detail;
   return fmt::format("the launch of kernel {} failed: {}{}", short_name(e.kernel), e.status_name,
-                     e.asked.value_or(true) ? "" : ", and the program never checked");
+                     e.asked.value_or(true) ? "" : ", and the program did not check for errors");
 }
 
 std::string process_text(Kind kind, const Process& e) {

@@ -36,14 +36,14 @@ std::string extent_text(const Numeric& e) {
                        : e.outside == 1 ? "is wrong"
                                         : "are wrong") +
            gain_text(e);
-  if (e.parts.empty()) return fmt::format("the errors of {} elements together are too large", e.judged);
+  if (e.parts.empty()) return fmt::format("the errors of {} elements are too large in total", e.judged);
   const Part& part = e.parts.front();
   const bool seldom = part.expected < part.elements / 2;  // is a result not the nearest number
   const std::string text =
-      seldom ? fmt::format("in {}, {:.3g} % of results are rounded wrongly where {:.2g} % is expected",
+      seldom ? fmt::format("in {}, {:.3g} % of results are rounded incorrectly, where {:.2g} % are expected",
                            part.name, 100 * std::min(1.0, part.observed / part.elements),
                            100 * part.expected / part.elements)
-             : fmt::format("in {}, errors are {:.3g} times as large as rounding makes them", part.name,
+             : fmt::format("in {}, errors are {:.3g} times as large as rounding explains", part.name,
                            std::sqrt(part.observed / part.expected));
   return text + gain_text(e);
 }
@@ -63,33 +63,32 @@ std::string difference_text(const Numeric& e) {
   const std::string element = e.output + element_text(d.index, e.is_complex);
   if (d.relation == "schedules")
     return fmt::format(
-        "what the launch writes depends on the order of its threads: {} word{} of {} differ{} under "
-        "{}; byte {} begins a word that is {} and then {}",
+        "the result depends on the thread schedule: {} word{} of {} differ{} under "
+        "{}; the word at byte {} is first {}, then {}",
         d.count, d.count == 1 ? "" : "s", e.output, d.count == 1 ? "s" : "", d.change,
         d.index.empty() ? 0 : d.index.front(), d.first, d.second);
   if (d.relation == "load")
     return fmt::format(
-        "two calls with the same inputs, {}, differ in {} element{} of {}: {} is {} and then {}", d.change,
+        "two calls with the same inputs, {}, differ in {} element{} of {}: {} is first {}, then {}", d.change,
         d.count, d.count == 1 ? "" : "s", e.output, element, d.first, d.second);
   if (d.relation == "graph")
     return fmt::format(
-        "captured into a CUDA graph and replayed with other inputs, the call gives another result in {} "
-        "element{} of "
-        "{}: {} is {}, and {} from the graph",
+        "captured into a CUDA graph and replayed with other inputs, the call gives a different result in {} "
+        "element{} of {}: {} is {}, but {} from the graph",
         d.count, d.count == 1 ? "" : "s", e.output, element, d.first, d.second);
   if (d.change.empty())
-    return fmt::format("two calls with the same inputs differ in {} elements of {}: {} is {} and then {}",
+    return fmt::format("two calls with the same inputs differ in {} elements of {}: {} is first {}, then {}",
                        d.count, e.output, element, d.first, d.second);
   constexpr std::pair<std::string_view, std::string_view> kBroken[] = {
       {"scaled", "do not scale with it"},
       {"negated", "do not change sign with it"},
       {"permuted", "do not move with their slice"}};
-  std::string_view broken = "change that should stay the same";
+  std::string_view broken = "change";
   for (const auto& [relation, text] : kBroken)
     if (relation == d.relation) broken = text;
-  return fmt::format("{}: with {}, {} elements {}, though {}: {} is {} where {} was expected", e.output,
-                     d.change, d.count, broken,
-                     d.dim.empty() ? std::string("the formula requires it")
+  return fmt::format("{}: with {}, {} elements {}, although {}: {} is {}, expected {}", e.output, d.change,
+                     d.count, broken,
+                     d.dim.empty() ? std::string("the formula says otherwise")
                                    : fmt::format("the contract says batch_invariant along {}", d.dim),
                      element, d.first, d.second);
 }
@@ -103,9 +102,8 @@ std::string error_line_text(const Numeric& e) {
   const ErrorLine& line = *e.error_line;
   if (line.share <= 0)
     return fmt::format(
-        "\nRounding errors that can be followed do not explain it; leading bits cancel at {}, and what is "
-        "missing "
-        "is small enough to be lost there",
+        "\nTracked rounding errors do not explain it; leading bits cancel at {}, where a difference this "
+        "small can be lost",
         short_place(line.where));
   const std::string inputs = e.profile ? e.profile->inputs : "";
   std::string text =
@@ -145,7 +143,7 @@ std::string element_text(const std::vector<int64_t>& index, bool is_complex) {
 std::string sentence(const ComparedText& c) {
   std::string text = fmt::format("is {}, should be {}", c.stored, c.exact);
   if (c.error.empty()) return text;
-  if (c.is_exact) return fmt::format("{} (error {}, and nothing is rounded here)", text, c.error);
+  if (c.is_exact) return fmt::format("{} (error {}, where the result must be exact)", text, c.error);
   if (c.times.empty()) return c.budget.empty() ? text : fmt::format("{} (error {})", text, c.error);
   return fmt::format("{} (error {}, {} times the budget of {})", text, c.error, c.times, c.budget);
 }
@@ -177,9 +175,8 @@ std::string reason(const LineProfile& line) {
   constexpr double kOftenStuck = 0.02;  // share of additions without effect that is no accident
   if (const double stuck = static_cast<double>(line.stagnated) / executions; stuck > kOftenStuck)
     return fmt::format(
-        "{:.0f} % of the additions no longer change the sum: a sum of {} that is 2^{} times what is added "
-        "stays as "
-        "it is",
+        "{:.0f} % of the additions no longer change the sum: a sum of {} that is 2^{} times the term stays "
+        "the same",
         100 * stuck, type.empty() ? "floats" : type, bits);
   if (mentions(line.operation, ".rz") || mentions(line.operation, "shr") ||
       mentions(line.operation, "mov.b32"))
@@ -188,8 +185,8 @@ std::string reason(const LineProfile& line) {
     return fmt::format("values are rounded to {} and used in further arithmetic", type);
   const bool adds = mentions(line.operation, "add") || mentions(line.operation, "fma");
   if (!type.empty() && adds)
-    return fmt::format("every addition rounds the sum to {}; a sum 2^{} times what is added no longer grows",
-                       type, type == "bf16" ? 8 : 11);
+    return fmt::format("every addition rounds the sum to {}; a sum 2^{} times the term no longer grows", type,
+                       type == "bf16" ? 8 : 11);
   if (!type.empty()) return fmt::format("the arithmetic is in {}", type);
   constexpr double kManyBits = 10, kMuchLarger = 100;  // of a cancellation that is the reason by itself
   if (line.cancelled_bits > kManyBits && line.amplification > kMuchLarger)

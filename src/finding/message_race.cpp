@@ -76,16 +76,16 @@ std::string text_of(const Fix& fix) {
       "",
       "read it with a plain load, without `__ldg` and `const __restrict__`, or in a later launch",
       "wait for the copy first: `__pipeline_wait_prior` or `cp.async.wait_group`",
-      "the thread that issued the copy has to wait for it, and then a `__syncthreads()` is needed",
+      "the thread that issued the copy must wait for it, followed by a `__syncthreads()`",
       "a cluster barrier between the two would order them",
       "atomics of block scope do not order other blocks: use device scope",
-      "make the other access atomic, too, or move it to a later launch",
+      "make the other access atomic as well, or move it to a later launch",
       "use an atomic, or let one block do it",
       "order blocks by a later launch, by atomics, or by a flag with `__threadfence()` on both sides",
       kOrderOperations,
       "`cudaDeviceSynchronize()` or `cudaStreamSynchronize()`",
-      "this kernel was launched with programmatic stream serialization and may start before the one before "
-      "it has ended: call `cudaGridDependencySynchronize()` (`griddepcontrol.wait`) before the access",
+      "this kernel was launched with programmatic stream serialization and may start before the previous one "
+      "has ended: call `cudaGridDependencySynchronize()` (`griddepcontrol.wait`) before the access",
       "the bulk copy reads through the async proxy: each thread that writes needs a `fence.proxy.async` "
       "after its write, before the barrier",
   };
@@ -110,10 +110,10 @@ std::string race_text(const Race& race) {
             ? "this thread has neither waited at the copy's mbarrier nor synchronised with one that has"
             : "nothing orders the two");
   }
-  if (race.same_value) return text + " (it stores the value that is there already)";
+  if (race.same_value) return text + " (it stores the value that is already there)";
   const std::string fix = text_of(race.fix);
   if (!fix.empty()) text += ": " + fix;
-  return race.schedule == 0 ? text : fmt::format("{} (it shows under `--seed {}`)", text, race.schedule);
+  return race.schedule == 0 ? text : fmt::format("{} (with `--seed {}`)", text, race.schedule);
 }
 
 }  // namespace assay

@@ -25,7 +25,8 @@ std::string gradient_name(const evidence::Training& e) {
 // "; a right kernel is accused with probability 1e-06 at most".
 std::string odds_text(const evidence::Training& e) {
   return e.false_alarms > 0
-             ? fmt::format("; a right kernel is accused with a probability of {:.0e} at most", e.false_alarms)
+             ? fmt::format("; a right kernel would be accused with a probability of at most {:.0e}",
+                           e.false_alarms)
              : "";
 }
 
@@ -37,8 +38,8 @@ std::string training_text(Kind kind, const evidence::Training& e) {
                        gradient_name(e), e.nonfinite, training_place(e));
   if (kind == Kind::LossGap)
     return fmt::format(
-        "{}, the loss is {:.2g} {} than with trusted kernels; other roundings and orders of summation "
-        "change it by {:.1g}",
+        "{}, the loss is {:.2g} {} than with trusted kernels; other roundings and summation orders change it "
+        "by {:.1g}",
         training_place(e), std::abs(e.loss_gap), e.loss_gap > 0 ? "higher" : "lower", e.noise);
   if (kind == Kind::GradientBias)
     return fmt::format("{} is {:.1f} % too {} {}; rounding explains {:.1g} %{}", gradient_name(e),

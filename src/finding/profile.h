@@ -40,7 +40,7 @@ struct OutputProfile {
   double relative = 0;           // largest relative one, before the rounding of the result to its own type
   uint64_t elements = 0;         // that have an error
   uint64_t broken = 0;           // that are not finite, and should be
-  double others = 0;             // share of the lines that were not told apart
+  double others = 0;             // share of the lines that were not separated
   Where rounded_at;              // the line that rounds the elements to their own type; line 0: none does
   std::vector<LineShare> lines;  // largest share first; with `others` they sum to one
 };
@@ -52,7 +52,7 @@ struct Decision {
   uint64_t count = 0;
 };
 
-// An operation through which errors could not be followed: they were forgotten here.
+// An operation through which errors could not be tracked: they were forgotten here.
 struct Retaken {
   Where where;
   std::string operation;

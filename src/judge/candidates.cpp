@@ -59,7 +59,7 @@ std::vector<Candidate> in_one_value(const reference::Reference& reference, const
     one.defect.only_value = site.value;
     one.defect.value_of = site.definition;
     one.description =
-        fmt::format("a value on the way to {} were rounded to {}", site.in, contract::info(narrow).name);
+        fmt::format("an intermediate value of {} were rounded to {}", site.in, contract::info(narrow).name);
     list.push_back(std::move(one));
   }
   return list;
@@ -87,8 +87,10 @@ std::vector<Candidate> of_inputs(const contract::Bindings& bindings) {
       Candidate one;
       one.defect.name = "narrow-input";
       one.defect.kind = Kind::PrecisionLoss;
-      one.description = fmt::format("{} were rounded to {} on the way in",
-                                    inputs.size() > 1 ? std::string("inputs") : inputs[0], narrow.name);
+      one.description =
+          fmt::format("{} were rounded to {}",
+                      inputs.size() > 1 ? std::string("the inputs") : fmt::format("the input {}", inputs[0]),
+                      narrow.name);
       one.inputs = inputs;
       one.narrowed = narrow.rounded;
       list.push_back(std::move(one));

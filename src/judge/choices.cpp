@@ -367,9 +367,9 @@ class ChoiceJudge {
       const int64_t row = rows->rows[static_cast<std::size_t>(first)], drawn = output.load_int(row);
       const bool in_range = drawn >= 0 && drawn < rows->length;
       report(choice, static_cast<int64_t>(rows->rows.size()), illegal,
-             fmt::format("{}: {} of {} draws cannot be: {}{} is {}, which {}", choice.name, illegal,
+             fmt::format("{}: {} of {} draws are impossible: {}{} is {}, which {}", choice.name, illegal,
                          rows->rows.size(), choice.name, coordinates(output.extents, row), drawn,
-                         in_range ? "has weight 0" : fmt::format("is no index below {}", rows->length)));
+                         in_range ? "has weight 0" : fmt::format("is not an index below {}", rows->length)));
       return {};
     }
     std::optional<Oddity> worst;
@@ -447,7 +447,7 @@ class ChoiceJudge {
     }
     if (wrong > 0)
       report(choice, static_cast<int64_t>(rows->rows.size()), wrong,
-             fmt::format("{}: {} of {} rows are no {}: {}", choice.name, wrong, rows->rows.size(),
+             fmt::format("{}: {} of {} rows are not an {}: {}", choice.name, wrong, rows->rows.size(),
                          choice.largest ? "order of the largest" : "order of the smallest", text));
     return {};
   }
@@ -463,9 +463,9 @@ class ChoiceJudge {
     for (int64_t j = 0; j < chosen; ++j) {
       const int64_t index = output.load_int(base + j);
       if (index < 0 || index >= rows.length)
-        return fmt::format("{} is {}, which is no index", name(j), index);
+        return fmt::format("{} is {}, which is not an index", name(j), index);
       if (taken[static_cast<std::size_t>(index)]++)
-        return fmt::format("{} is {}, which is there already", name(j), index);
+        return fmt::format("{} is {}, which is already there", name(j), index);
       const double v = sign * rows.value(r, index), b = rows.bound(r, index);
       if (v - b > least)
         return fmt::format("{} is {}, whose value {:.9g} belongs before that of {}, {:.9g}", name(j), index,

@@ -1,3 +1,21 @@
+// Diagnosis by simulation. The reference evaluates the formula again with one thing done wrong (a bf16
+// accumulator, a dropped tail, a truncating store; candidates.cpp has the list), and the simulated errors are
+// compared with the kernel's. The defect that explains them best gives the finding its kind and the words
+// after "as if".
+//
+// What is compared is the departure: how far a result is from the correctly rounded exact value, in units of
+// the element's rounding noise. Rounding that every kernel shares is thus no evidence. The comparison looks
+// at the worst elements and at as many random ones, because a defect must also explain why the others are
+// right. There are two kinds of match:
+//
+//   element by element   the defect leaves no freedom (a lost tail, one rounding): the same elements are off by
+//                        the same amounts
+//   by profile           the order of additions decides the details (a narrow accumulator): errors have the same
+//                        size for sums of the same length, and the same bias
+//
+// Several tests reject a match by profile: rows that are all off to one side, which is another formula and
+// not rounding; long sums that are correct where the defect would err; one single element that is far off.
+// The thresholds, and the cases they were fitted to, are in thresholds.h.
 #include "judge/defect_match.h"
 
 #include <fmt/format.h>

@@ -126,7 +126,7 @@ class Search {
   void offer(const Sum& sum, const std::function<std::string()>& text) {
     const double log_p = sum.log_p(gate_);
     if (log_p > gate_ || (worst_ && log_p >= worst_->log_p)) return;
-    worst_ = Oddity{log_p, text() + "; the chance of that is " + chance(log_p)};
+    worst_ = Oddity{log_p, text() + "; the probability of that is " + chance(log_p)};
   }
 
   template <class Group, class Name>

@@ -1,11 +1,11 @@
 // Which line a numeric finding is about, by shadow execution (finding/profile.h).
 //
-// The shadow carries every value along in FP64 and knows how much of an output's error entered at which line.
-// That explains what the judge saw only if the errors are about as large: then the line with most of the
-// error is named. Roundings of f32 are as they must be; where bits cancel later and make such errors much
-// larger, the line that cancels is named instead. Where roundings do not explain the error at all, a line at
-// which nearly everything cancels is still the place to look, but only as a suspicion. And a sum is not
-// called narrow where nothing narrow was ever added.
+// Shadow execution computes every value in FP64 as well, and so knows how much of an output's error entered at
+// which line. That explains the judge's finding only if the errors are about as large; then the line with most
+// of the error is named. f32 rounding is unavoidable: if cancellation makes such errors much larger later, the
+// line that cancels is named instead. If rounding does not explain the error at all, a line at which nearly
+// everything cancels is still the place to look, but only as a suspicion. And a sum is not called narrow if
+// nothing narrow was ever added.
 #include <algorithm>
 #include <cmath>
 

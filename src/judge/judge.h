@@ -25,7 +25,7 @@
 //
 //   verdict.h   verdicts                   sample.h     which elements to look at
 //   choices.h   what the kernel chose: random draws, orders of equals
-//   measure.h   elements as measured       diagnose.h   which defect explains them
+//   measure.h   elements as measured       defect_match.h  which defect explains them
 #pragma once
 
 #include <map>

@@ -96,7 +96,7 @@ std::optional<std::string> differing_error(const contract::Contract& contract,
       if (expected->flags[i] & reference::kUnspecified) continue;
       const bool right = Gauge(a, *expected, how)(i).admitted && Gauge(b, *expected, how)(i).admitted;
       if ((right && !worst.count(e)) || !differs_in_error(*expected, i, a, b)) continue;
-      return fmt::format("{}{} is {} and then {}", name, contract::coordinates(a.extents, e),
+      return fmt::format("{}{} is first {}, then {}", name, contract::coordinates(a.extents, e),
                          element_text(a, e), element_text(b, e));
     }
   }

@@ -1,15 +1,15 @@
-// Two runs of one trial beside each other: does what is wrong with them differ from run to run?
+// Compares two runs of one trial: do their errors differ from run to run?
 //
-// A kernel may round by chance (sums in another order) and be wrong for another reason, which is then the
-// same in every run. So of two runs whose bits differ only the elements count that are wrong in one of them,
-// and only where they differ by more than rounding by chance makes them.
+// A kernel may round nondeterministically (sums in another order) and be wrong for another reason, which is then
+// the same in every run. So if the bits of two runs differ, only elements that are wrong in one of them count,
+// and only if they differ by more than nondeterministic rounding explains.
 //
 // Example:
 //
 //     const Outputs first, second;  // of two calls with the same inputs
 //     std::vector<Finding> found;   // by judge() about the first; and about the second: none
 //     if (auto text = differing_error(contract, reference, bindings, {first, found}, {second, {}}))
-//       use(*text);  // "y[3] is 1.5 and then 2"
+//       use(*text);  // "y[3] is first 1.5, then 2"
 #pragma once
 
 #include <optional>

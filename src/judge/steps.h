@@ -1,6 +1,6 @@
-// From what was seen to what is reported: a sequence of pure steps, each from findings to findings. None of
-// them runs anything or reads English; what a step may go by is in `Known`, and a step that has nothing to go
-// by changes nothing.
+// From observations to reported findings: a sequence of pure steps, each from findings to findings. No step
+// runs anything or reads English. A step uses only what is in `Known`; if that says nothing about a finding,
+// the step leaves it unchanged.
 //
 //   measured     judge.h: outputs against the reference; the virtual GPU's checks for everything else
 //   placed       addresses become elements of the contract's tensors
@@ -9,7 +9,7 @@
 //   explained    shadow execution: the line at which most of the error enters
 //   named        the code: a sum that is kept in a narrow type, where the error enters there
 //
-// The assayer decides what to run; a failure goes through the list once it is known what the runs have shown:
+// The assayer decides what to run, and sends a failure through the list once the runs have given their results:
 //
 //     findings = diagnose(std::move(findings), {.contract = &contract, .cause = cause, .apart = false});
 //     findings = diagnose(std::move(findings), {.contract = &contract, .profile = profile, .notes = notes});

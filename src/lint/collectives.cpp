@@ -28,9 +28,8 @@ void find_collectives(const Subject& subject, Hits& hits) {
     const Instruction& instruction = flow.at(i);
     if (instruction.opcode == Opcode::shfl || instruction.opcode == Opcode::vote) {
       say(i,
-          "without .sync the lanes that take part are those that happen to be there: since Volta a warp is "
-          "no "
-          "longer in step. Use the _sync form with a full mask");
+          "without .sync, only the lanes that happen to be active take part: since Volta, warps do not run "
+          "in lockstep. Use the _sync form with a full mask");
       continue;
     }
     if (std::find(std::begin(kMasked), std::end(kMasked), instruction.opcode) == std::end(kMasked)) continue;
@@ -45,7 +44,7 @@ void find_collectives(const Subject& subject, Hits& hits) {
       const auto lanes = static_cast<uint32_t>(*bits);
       say(i,
           fmt::format("its constant mask {:#010x} names {} of 32 lanes: the others keep their own value, and "
-                      "lanes outside of the mask that get here make it undefined. Check that exactly these "
+                      "the result is undefined if lanes outside the mask reach it. Check that exactly these "
                       "lanes arrive",
                       lanes, std::popcount(lanes)));
     }

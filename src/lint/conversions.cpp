@@ -142,8 +142,8 @@ void find_truncations(const Subject& subject, Hits& hits) {
   for (Index i = 0; i < subject.flow.size(); ++i) {
     if (!truncates(subject.flow, i)) continue;
     hits.push_back({Kind::TruncatingConversion, i,
-                    "a float becomes a narrower one by cutting off its lower bits: every result leans toward "
-                    "zero, by half a unit in the last place on average. Round to nearest (cvt.rn, "
+                    "a float is narrowed by cutting off its lower bits: every result is biased toward zero, "
+                    "by half a unit in the last place on average. Round to nearest (cvt.rn, "
                     "__float2bfloat16_rn)"});
   }
 }

@@ -26,7 +26,7 @@ struct Approximation {
 };
 constexpr Approximation kApproximations[] = {
     {Opcode::ex2, "__expf", "its relative error grows with the argument", "expf"},
-    {Opcode::lg2, "__logf", "it loses all accuracy about 1", "logf"},
+    {Opcode::lg2, "__logf", "it loses all accuracy near 1", "logf"},
     {Opcode::sin, "__sinf", "its error is absolute, and unbounded for large arguments", "sinf"},
     {Opcode::cos, "__cosf", "its error is absolute, and unbounded for large arguments", "cosf"},
     {Opcode::tanh, "tanh.approx", "it holds 11 bits", "tanhf"},

@@ -214,8 +214,8 @@ class ValueGraph {
 std::string sum_message(Type type, bool by_swap, bool unrolled) {
   const NarrowType narrow = narrow_type(type);
   return fmt::format(
-      "a {} is rounded to {} ({} bits) at every addition: its error grows with every term, and from about {} "
-      "like terms on it stops growing. Keep the sum in f32 and round once, at the end",
+      "a {} is rounded to {} ({} bits) at every addition: its error grows with every term, and after about "
+      "{} similar terms it stops growing. Keep the sum in f32 and round once, at the end",
       by_swap    ? "sum updated by compare-and-swap"
       : unrolled ? "sum in an unrolled chain"
                  : "running sum",
@@ -296,12 +296,10 @@ void find_atomics(const Subject& subject, Hits& hits) {
                          name.starts_with("multimem.red") || name.starts_with("cp.reduce.async");
     if (!reduces || !instruction.has(Mod::add) || !is_narrow(instruction.type())) continue;
     const NarrowType narrow = narrow_type(instruction.type());
-    hits.push_back(
-        {Kind::NarrowAtomic, i,
-         fmt::format(
-             "every atomic addition rounds the sum in memory to {} ({} bits): from about {} like terms "
-             "on it stops growing. Add into an f32 buffer and convert once",
-             narrow.name, narrow.bits, narrow.stalls_at)});
+    hits.push_back({Kind::NarrowAtomic, i,
+                    fmt::format("every atomic addition rounds the sum in memory to {} ({} bits): after about "
+                                "{} similar terms it stops growing. Add into an f32 buffer and convert once",
+                                narrow.name, narrow.bits, narrow.stalls_at)});
   }
 }
 

@@ -74,7 +74,7 @@ Result<std::string> packed(const std::string& text) {
   std::string bytes(ZSTD_compressBound(text.size()), '\0');
   const std::size_t size =
       ZSTD_compress2(context.get(), bytes.data(), bytes.size(), text.data(), text.size());
-  if (ZSTD_isError(size)) return Error{fmt::format("cannot be packed: {}", ZSTD_getErrorName(size))};
+  if (ZSTD_isError(size)) return Error{fmt::format("cannot be compressed: {}", ZSTD_getErrorName(size))};
   bytes.resize(size);
   return bytes;
 }
@@ -92,9 +92,9 @@ Result<std::string> unpacked(const std::string& bytes) {
     text.append(part.data(), out.pos);
     if (text.size() > kLargest) return Error{"the capture is damaged: it would unpack to more than 8 GiB"};
     if (left != 0 && in.pos == in.size && in.pos == before && out.pos < part.size())
-      return Error{"the capture was cut short; copy it again, or use another"};
+      return Error{"the capture is truncated; copy it again, or use another"};
   }
-  if (in.pos != in.size) return Error{"the capture is damaged: something follows its end"};
+  if (in.pos != in.size) return Error{"the capture is damaged: data follows its end"};
   return text;
 }
 
@@ -127,8 +127,7 @@ Result<CapturedOutputs> read_tensors(const Contract& contract, const contract::S
     if (!tensor) return tensor.error();
     const auto extents = spec->extents(shape);
     if (!extents) return extents.error();
-    if (*extents != tensor->extents)
-      return Error{fmt::format("{} does not have the shape that the contract says", file)};
+    if (*extents != tensor->extents) return Error{fmt::format("{} does not have the contract's shape", file)};
     tensors[name] = std::make_shared<const contract::Tensor>(std::move(*tensor));
   }
   return tensors;
@@ -143,7 +142,7 @@ Result<Capture> decode(const std::vector<TarFile>& files) {
   const int version = json.at("assay_capture").get<int>();
   if (version != kCaptureVersion)
     return Error{
-        fmt::format("this capture is of version {}, and this program reads version {}; use the "
+        fmt::format("this capture is of version {}, but this program reads version {}; use the "
                     "version of Assay that wrote it, or a newer one",
                     version, kCaptureVersion)};
   Capture capture;
@@ -234,7 +233,7 @@ Result<Capture> read_capture(const std::string& path) {
     auto capture = decode(*files);
     return capture ? std::move(capture) : Error{capture.error().text(), path};
   } catch (const nlohmann::json::exception&) {
-    return Error{"this is not a capture: its manifest lacks what one has", path};
+    return Error{"this is not a capture: its manifest is incomplete", path};
   }
 }
 
@@ -248,7 +247,7 @@ Result<contract::Contract> restore_contract(const Capture& capture, const std::s
   const auto place = [&](const CapturedFile& file) -> Result<std::string> {
     const fs::path copy = fs::path(folder) / fs::path(file.path).lexically_normal().relative_path();
     if (!copy.lexically_normal().string().starts_with(folder + "/"))
-      return Error{"the capture names a file outside of its folder", file.path};
+      return Error{"the capture names a file outside its folder", file.path};
     std::error_code error;
     fs::create_directories(copy.parent_path(), error);
     std::ofstream to(copy, std::ios::binary);

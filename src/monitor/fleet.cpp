@@ -96,7 +96,7 @@ Result<std::vector<SeenKernel>> decode_evidence(const std::string& text, const s
                       one.at("alarm").get<bool>()});
     return seen;
   } catch (const Json::exception&) {
-    return Error{"this is no evidence of assayd: what /evidence answers is expected", place};
+    return Error{"this is not evidence from assayd: expected the answer of /evidence", place};
   }
 }
 

@@ -131,8 +131,8 @@ Result<Ring> Ring::attach(int file) {
   if (header.magic != kMagic) return Error{"what the application sent is not a monitor's memory"};
   if (header.version != kRingVersion)
     return Error{
-        fmt::format("the application's libassay_monitor speaks version {} of the protocol, this assayd "
-                    "version {}; use both of the same release",
+        fmt::format("the application's libassay_monitor uses version {} of the protocol, this assayd version "
+                    "{}; use the same release of both",
                     header.version, kRingVersion)};
   ring.slot_bytes_ = header.slot_bytes;
   ring.slots_ = header.slots;

@@ -33,11 +33,11 @@ CallShape::CallShape(const contract::Contract& contract) : contract_(contract) {
 std::string CallShape::unreadable() const {
   for (const contract::TensorSpec& spec : contract_.tensors)
     if (!spec.buffer.empty() || spec.pointers)
-      return fmt::format("the tensor {} is {}, and such calls cannot be watched", spec.name,
+      return fmt::format("the tensor {} is {}; such calls cannot be monitored", spec.name,
                          spec.uncommon_memory());
   for (const Arg& arg : contract_.kernel.args)
     if (arg.kind == ArgKind::Complex)
-      return fmt::format("the scalar {} is complex, and such calls cannot be watched", arg.name);
+      return fmt::format("the scalar {} is complex; such calls cannot be monitored", arg.name);
   for (const contract::Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
     const bool given = std::ranges::any_of(contract_.kernel.args, [&](const Arg& arg) {
@@ -45,8 +45,7 @@ std::string CallShape::unreadable() const {
     });
     if (!given)
       return fmt::format(
-          "the dim {} is no argument of the kernel, so the sizes of a call cannot be known; add it "
-          "to `args`",
+          "the dim {} is not an argument of the kernel, so the size of a call is unknown; add it to `args`",
           dim.name);
   }
   return "";
@@ -207,7 +206,7 @@ Result<Sample> decode_sample(const contract::Contract& contract, std::span<const
     if (!sample) return sample;
     for (const contract::TensorSpec* spec : contract.inputs())
       if (!sample->bindings.inputs.contains(spec->name))
-        return Error{fmt::format("the tensor {} is no argument of the kernel", spec->name)};
+        return Error{fmt::format("the tensor {} is not an argument of the kernel", spec->name)};
     return sample;
   } catch (const nlohmann::json::exception&) {
     return Error{"a sample is damaged"};

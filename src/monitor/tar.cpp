@@ -67,7 +67,7 @@ std::string write_tar(const std::vector<TarFile>& files, int64_t unix_seconds) {
 
 Result<std::vector<TarFile>> read_tar(std::string_view text) {
   std::vector<TarFile> files;
-  const Error broken{"not the inside of a capture"};
+  const Error broken{"not the content of a capture"};
   for (std::size_t at = 0;;) {
     Header header;
     if (text.size() < kBlock || at > text.size() - kBlock) return broken;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/gpus.h"
 #include "protocol/fields.h"
 #include "protocol/load_messages.h"
 #include "protocol/protocol.h"
@@ -190,6 +191,8 @@ std::string encode(const WorkerSetup& setup) {
                   {"returns_int", setup.returns_int},
                   {"is_witnessed", setup.is_witnessed},
                   {"clock", setup.clock},
+                  {"gpu", setup.gpu},
+                  {"other_code", setup.other_code},
                   {"is_python", setup.is_python},
                   {"returns_outputs", setup.returns_outputs},
                   {"default_stream", setup.default_stream},
@@ -211,6 +214,8 @@ Result<WorkerSetup> decode_worker_setup(std::string_view line) {
   setup.is_witnessed = fields.boolean("is_witnessed");
   setup.clock =
       fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  setup.gpu = static_cast<int>(fields.integer("gpu", 0, static_cast<int64_t>(std::size(kGpus)) - 1));
+  setup.other_code = fields.text("other_code", kLongestText);
   setup.is_python = fields.boolean("is_python");
   setup.returns_outputs = fields.boolean("returns_outputs");
   setup.default_stream = fields.boolean("default_stream");
@@ -436,8 +441,15 @@ Result<Request> decode_request(std::string_view line) {
 }
 
 std::string encode(const Reply& reply) {
-  Json json = {
-      {"id", reply.id}, {"returned", reply.returned}, {"seconds", reply.seconds}, {"busy", reply.busy}};
+  Json json = {{"id", reply.id},
+               {"returned", reply.returned},
+               {"seconds", reply.seconds},
+               {"time",
+                {{"waiting", reply.time.waiting},
+                 {"preparing", reply.time.preparing},
+                 {"calling", reply.time.calling},
+                 {"repeating", reply.time.repeating},
+                 {"saving", reply.time.saving}}}};
   if (reply.failure)
     json["failure"] = {{"code", reply.failure->code},
                        {"name", reply.failure->name},
@@ -485,7 +497,9 @@ Result<Reply> decode_reply(std::string_view line) {
   Reply reply;
   reply.id = fields.unsigned_integer("id");
   reply.seconds = fields.number("seconds");
-  reply.busy = fields.number("busy");
+  FieldReader time = fields.object("time");
+  reply.time = {time.number("waiting"), time.number("preparing"), time.number("calling"),
+                time.number("repeating"), time.number("saving")};
   fields.integers("returned", kMostCalls, kLeast, kMost,
                   [&](int64_t value) { reply.returned.push_back(static_cast<int>(value)); });
   if (fields.has("failure")) {

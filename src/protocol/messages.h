@@ -34,6 +34,9 @@ struct WorkerSetup {
   bool is_witnessed =
       false;          // by a tool in the same process, which asks the system for much: no filter of its calls
   int64_t clock = 0;  // the time of day that the subject sees, in Unix time; 0: the real one
+  // Of a real GPU.
+  int gpu = 0;  // what it presents itself as, as far as it has as much: an index of kGpus; 0: as it is
+  std::string other_code;  // file of device code that takes the place of the subject's; empty: none
   // A Python subject: `path` is its file, `symbol` the function.
   bool is_python = false;
   bool returns_outputs = false;     // otherwise the function writes them where its arguments are
@@ -265,13 +268,23 @@ struct BufferPlace {
   bool operator==(const BufferPlace&) const = default;
 };
 
+// Seconds of a worker since its last reply, by what it did.
+struct WorkerTime {
+  double waiting = 0;    // for a request
+  double preparing = 0;  // allocating and filling
+  double calling = 0;
+  double repeating = 0;  // under load
+  double saving = 0;     // copying results back
+  bool operator==(const WorkerTime&) const = default;
+};
+
 struct Reply {
   uint64_t id = 0;
   std::optional<CudaFailure> failure;
   std::optional<PythonFailure> python;
   std::vector<int> returned;  // by each call
   double seconds = 0;         // that the calls took
-  double busy = 0;            // in which the device had work to do, since the reply before
+  WorkerTime time;
   std::optional<SampleReport> sample;
   std::optional<LoadReport> load;
   std::optional<GoneOn> gone_on;     // of an earlier request

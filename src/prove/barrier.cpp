@@ -1,12 +1,13 @@
 // Every thread of a block reaches a barrier, or none does; and so for the lanes of a warp that an operation
 // names.
 //
-// Each condition that decides whether a thread gets there must be the same for all of them. Most speak of
-// nothing that differs between threads. For the others two threads are compared: the question is whether the
-// condition can hold for one and fail for the other, in the same block (the same warp) and the same iteration
-// of the loops around it. That a loop goes on must be agreed, too, or one thread would meet the barrier in an
-// iteration that another never makes. How often a loop before it went round decides nothing if the loop has one
-// way out, but it must end: that is shown for every loop from which the barrier can be reached.
+// Each condition that decides whether a thread gets there must be the same for all of them. Most conditions
+// depend on nothing that differs between threads. For the others two threads are compared: the question is
+// whether the condition can hold for one and fail for the other, in the same block (the same warp) and the same
+// iteration of the loops around it. The threads must also agree on whether a loop continues, or one would meet
+// the barrier in an iteration that another never makes. How many iterations an earlier loop ran does not matter
+// if the loop has a single exit, but it must end: that is proved for every loop from which the barrier can be
+// reached.
 //
 // An operation of a warp names its lanes. Those that it names must all get there, and nobody else.
 #include <fmt/format.h>
@@ -127,7 +128,7 @@ class Uniformity {
     }
     for (const Term condition : conditions)
       if (!agreed(condition)) return Problem{"not all threads may get here", std::move(candidate_)};
-    if (!endings.before(*barrier_.instruction)) return Problem{"a loop on the way may not end"};
+    if (!endings.before(*barrier_.instruction)) return Problem{"a loop before it may not end"};
     return std::nullopt;
   }
 
@@ -140,12 +141,12 @@ class Uniformity {
     const bool reduces = i.opcode == ptx::Opcode::bar_red || i.opcode == ptx::Opcode::barrier_red;
     const size_t number = reduces ? 1 : 0, all = reduces ? 3 : 1;
     if (i.operands[number].kind != ptx::Operand::Kind::Immediate)
-      return Problem{"which barrier it is, is computed"};
+      return Problem{"the barrier number is computed"};
     if (i.operands.size() == all) return std::nullopt;
     const auto threads = block_size();
     const ptx::Operand& count = i.operands[number + 1];
     if (threads && count.kind == ptx::Operand::Kind::Immediate && count.bits == *threads) return std::nullopt;
-    return Problem{"it waits for another number of threads than the block has", any_shape()};
+    return Problem{"its thread count differs from the block's", any_shape()};
   }
 
   std::optional<Problem> wrong_mask() {

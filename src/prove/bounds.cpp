@@ -6,8 +6,8 @@
 // since base + size is far below 2^64. An access may rely on the accesses before it being in bounds: the
 // first that is not would be found.
 //
-// Between the elements of a strided tensor lies memory of the caller's. Reading it is no access out of bounds (the value
-// is what is wrong then), changing it is: a write must lie within elements.
+// The gaps between the elements of a strided tensor belong to the caller. Reading them is not out of bounds (only the
+// value is then unknown), but writing them is: a write must lie within elements.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,12 +4,10 @@
 // k, must be shown: the claim "start + j * step lies within the range of the type" for every iteration j that
 // is reached. It is trivial for j = 0, where it is the value of `start`. For k >= 1 assume it for all j < k.
 // Then
-//   - the condition for going from iteration k - 1 to k held, and it may be read with exact counters at k -
-//   1;
+//   - the condition for going from iteration k - 1 to k held, with exact counters at k - 1;
 //   - for k >= 2 so did the one for going from k - 2 to k - 1, with exact counters at k - 2 and k - 1. A loop
-//   that tests
-//     the new value at its end is bounded by this one: i(k - 1) < n, so i(k) < n + step, which is small
-//     enough or not;
+//     that tests the new value at its end is bounded by this one: i(k - 1) < n, so i(k) < n + step, which is
+//     small enough or not;
 // and if from these the claim follows at k, it holds everywhere. All counters are claimed together, signed
 // and unsigned; those that fail are dropped, and the rest is tried again without them, until nothing more
 // fails.

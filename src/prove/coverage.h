@@ -1,8 +1,8 @@
 // Coverage: every element of every output is written, for every promised shape.
 //
 // This is the one obligation that says that something happens: for each element there is a thread, and an
-// iteration of the loops around a store, that writes it. A solver is poor at "there is", so the thread is
-// guessed (coverage_witness.h), and what is asked is whether the guessed one can fail.
+// iteration of the loops around a store, that writes it. Solvers handle such existential claims badly, so the
+// thread is guessed (coverage_witness.h), and the question is whether the guessed one can fail.
 //
 // For an element e of an output:
 //   - the thread is the one that the inverted address gives, or the nearest that exists: so one exists in

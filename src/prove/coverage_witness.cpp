@@ -260,7 +260,7 @@ Split split(Lowering& lowering, const View& view, const Poly& offset) {
     for (size_t i = 0; i < view.size(); ++i)
       if (includes(monomial, strides[i]) && (best == view.size() || strides[i].size() > strides[best].size()))
         best = i;
-    if (best == view.size()) throw TooHard{"an offset that is no multiple of a stride"};
+    if (best == view.size()) throw TooHard{"an offset that is not a multiple of a stride"};
     result.parts[best][without(monomial, strides[best])] += by;
   }
   return result;

@@ -1,5 +1,5 @@
-// Whether a call does what the launch relation says. Proofs rest on the relation, and it is inferred from some of the
-// shapes only, so every later run of the host code is held against it.
+// Whether a call does what the launch relation says. Proofs depend on the relation, which is inferred from some of the
+// shapes only, so every later run of the host code is compared with it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,7 +41,7 @@ class CallComparison {
     contract::Shape known = call_.shape;
     known.insert(call_.given.begin(), call_.given.end());
     for (const Condition& condition : one.when)
-      if (!condition.holds(known)) return fmt::format("this is expected only where {}", condition.text());
+      if (!condition.holds(known)) return fmt::format("this is expected only if {}", condition.text());
     return "";
   }
 
@@ -74,11 +74,11 @@ class CallComparison {
     const std::string kernel = plain_name(launch.kernel);
     differ(event.kernel != launch.kernel,
            fmt::format("{} is launched, not {}", plain_name(event.kernel), kernel));
-    differ(event.words.size() * 4 != launch.parameter_bytes, kernel + " has other parameters");
-    differ(has_clusters(event) != launch.clusters, kernel + " has other clusters");
-    differ(event.cooperative != launch.cooperative, kernel + " is launched in another way");
-    differ(may_overlap(call_) && !launch.overlaps, kernel + " may run beside other work of the call");
-    differ(number(event.static_shared) != launch.static_shared, kernel + " has other shared memory");
+    differ(event.words.size() * 4 != launch.parameter_bytes, kernel + " has different parameters");
+    differ(has_clusters(event) != launch.clusters, kernel + " has different clusters");
+    differ(event.cooperative != launch.cooperative, kernel + " is launched differently");
+    differ(may_overlap(call_) && !launch.overlaps, kernel + " may overlap other work of the call");
+    differ(number(event.static_shared) != launch.static_shared, kernel + " has different shared memory");
     if (!difference_.empty()) return;
     for (size_t axis = 0; axis < 3; ++axis) {
       compare(fmt::format("grid.{} of {}", "xyz"[axis], kernel), launch.grid[axis], event.grid[axis]);
@@ -95,7 +95,7 @@ class CallComparison {
     for (const auto& [at, pointer] : launch.pointers) {
       const std::string what = fmt::format("parameter {} of {}", at, kernel);
       const auto place = pointer_at(event, at);
-      differ(!place, what + " is no device address");
+      differ(!place, what + " is not a device address");
       if (place) compare_place(what, pointer.array, pointer.offset, place->first, place->second);
       if (place && pointer.bytes && difference_.empty())
         compare("the size of the memory behind " + what, pointer.bytes, *allocated_at(event, at));

@@ -182,8 +182,16 @@ class Executor {
 
   // How a register that the body changes looks at the head of iteration k.
   struct Guess {
-    enum class Kind : uint8_t { Same, Grows, Shifted, Alternates, Selected, Unknown } kind = Kind::Unknown;
-    Term head = kNoTerm;  // its value there
+    enum class Kind : uint8_t {
+      Same,
+      Grows,
+      Follows,
+      Shifted,
+      Alternates,
+      Selected,
+      Unknown
+    } kind = Kind::Unknown;
+    Term head = kNoTerm;  // its value there; Follows: some function of k
     Term step = kNoTerm;  // Grows
     Term next = kNoTerm;  // Shifted, Alternates: what the back edge must bring
     // Selected: it takes its values from these registers, itself among them, and from these offers of iteration k.
@@ -258,17 +266,47 @@ class Executor {
     return guesses;
   }
 
-  // A register that the body computes anew from others that grow (`next = i + stride`, tested at the end) grows as they do: at
-  // the head of iteration k it is what iteration k - 1 made of them. That it began as this says for k = 0 is asked here; that
-  // it goes on so is verified with the other guesses.
+  // Whether a register's value at the head is a function of k and of what was there before the loop.
+  static bool is_described(const Guess& guess) {
+    return guess.kind == Guess::Kind::Grows || guess.kind == Guess::Kind::Follows ||
+           guess.kind == Guess::Kind::Same;
+  }
+
+  // One form for terms that are equal by ring laws, inside extensions as well. A mask of 8 or 16 bits is a conversion: it is
+  // how compilers write a narrow type in a wide register.
+  Term settled(Term term) {
+    const Ring ring = terms_.ring(term);
+    const unsigned width = terms_.width(term);
+    if (ring.size() == 1 && ring.begin()->first.size() == 1 && ring.begin()->second == 1) {
+      const Term leaf = ring.begin()->first.front();
+      const Node node = terms_[leaf];
+      if (node.op == Op::ZExt) return terms_.zext(settled(node.a), width);
+      if (node.op == Op::SExt) return terms_.sext(settled(node.a), width);
+      for (const unsigned narrow : {8u, 16u})
+        if (node.op == Op::And && narrow < width && terms_.value(node.b) == mask_of(narrow))
+          return terms_.zext(terms_.canonical(terms_.trunc(settled(node.a), narrow)), width);
+      return leaf;
+    }
+    Term sum = terms_.constant(0, width);
+    for (const auto& [leaves, by] : ring) {
+      Term product = terms_.constant(by, width);
+      for (const Term leaf : leaves) product = terms_.mul(settled(leaf), product);
+      sum = terms_.add(sum, product);
+    }
+    return terms_.canonical(sum);
+  }
+
+  // A register that the body computes anew from others that grow (`next = i + stride`, tested at the end) follows them: at
+  // the head of iteration k it is what iteration k - 1 made of them. If that is linear in k, it grows as they do; it need not
+  // be, as where the index is a counter of 32 bits, extended, that may wrap. That it began as this says for k = 0 is asked
+  // here; that it goes on so is verified with the other guesses.
   void find_followers(Guesses& guesses, const Guesses& blank, const State& entry, const State& back,
                       Var before, Var count) {
     for (bool changed = true; changed;) {
       changed = false;
       std::map<Var, Term> described;
       for (const auto& [reg, seen] : blank)
-        if (seen.head != kNoTerm &&
-            (guesses[reg].kind == Guess::Kind::Grows || guesses[reg].kind == Guess::Kind::Same))
+        if (seen.head != kNoTerm && is_described(guesses[reg]))
           described[terms_.mentions(seen.head).front()] = guesses[reg].head;
       for (const auto& [reg, seen] : blank) {
         const Term start = entry.registers[reg], next = back.registers[reg];
@@ -279,14 +317,12 @@ class Executor {
         const std::vector<Var> vars = terms_.mentions(sent);
         if (!std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before || v == count; })) continue;
         const Term back_one = terms_.sub(terms_.of(count), terms_.constant(1, 64));
-        const Term head = terms_.canonical(terms_.substitute(sent, {{count, back_one}}));
+        const Term head = settled(terms_.substitute(sent, {{count, back_one}}));
         const Term step = terms_.canonical(terms_.sub(sent, head));
         const std::vector<Var>& of_step = terms_.mentions(step);
-        const Term first = terms_.canonical(terms_.substitute(head, {{count, terms_.constant(0, 64)}}));
-        if (std::find(of_step.begin(), of_step.end(), count) != of_step.end() ||
-            first != terms_.canonical(start))
-          continue;
-        guesses[reg] = {Guess::Kind::Grows, head, step, kNoTerm};
+        if (settled(terms_.substitute(head, {{count, terms_.constant(0, 64)}})) != settled(start)) continue;
+        const bool grows = std::find(of_step.begin(), of_step.end(), count) == of_step.end();
+        guesses[reg] = {grows ? Guess::Kind::Grows : Guess::Kind::Follows, head, step, kNoTerm};
         changed = true;
       }
     }
@@ -326,7 +362,7 @@ class Executor {
     for (const auto& [reg, seen] : blank) {
       if (seen.head == kNoTerm) continue;
       const Guess& guess = guesses[reg];
-      if (guess.kind == Guess::Kind::Grows || guess.kind == Guess::Kind::Same)
+      if (is_described(guess))
         described[terms_.mentions(seen.head).front()] = guess.head;
       else if (guess.kind == Guess::Kind::Unknown && terms_.width(seen.head) >= 32)
         carried[seen.head] = reg;
@@ -466,10 +502,30 @@ class Executor {
     }
     if (Guess turns = alternating(start, head, next, before, k); turns.kind != Guess::Kind::Unknown)
       return turns;
+    if (Guess narrow = narrow_counter(start, head, next, before, k); narrow.kind != Guess::Kind::Unknown)
+      return narrow;
     const Node& node = terms_[next];
     if (node.op == Op::LShr && node.a == head && terms_.is_constant(node.b) && terms_.is_constant(start))
       return shifted(start, *terms_.value(node.b));
     return {};
+  }
+
+  // A counter of fewer bits than its register (`unsigned short r`): it grows modulo 2^bits, and is extended each time.
+  Guess narrow_counter(Term start, Term head, Term next, Var before, Term k) {
+    const unsigned width = terms_.width(start);
+    const Node extended = terms_[settled(next)];
+    if (extended.op != Op::ZExt && extended.op != Op::SExt) return {};
+    const unsigned narrow = terms_.width(extended.a);
+    const Term step = terms_.canonical(terms_.sub(extended.a, terms_.trunc(head, narrow)));
+    const std::vector<Var>& vars = terms_.mentions(step);
+    if (!std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before; })) return {};
+    const auto extend = [&](Term value) {
+      return extended.op == Op::ZExt ? terms_.zext(value, width) : terms_.sext(value, width);
+    };
+    const Term first = terms_.canonical(terms_.trunc(settled(start), narrow));
+    if (extend(first) != settled(start)) return {};
+    const Term value = terms_.add(first, terms_.mul(terms_.trunc(k, narrow), step));
+    return {Guess::Kind::Follows, extend(terms_.canonical(value)), kNoTerm, kNoTerm};
   }
 
   // Two values by turns: `turn ^= 1`, `turn = 1 - turn`. What goes back is f(head), with f(f(v)) = v: so the head holds the
@@ -518,7 +574,7 @@ class Executor {
     if (guess.kind == Guess::Kind::Alternates) return terms_.canonical(back) == terms_.canonical(guess.next);
     const Term next = terms_.add(terms_.of(count), terms_.constant(1, 64));
     const Term expected = terms_.substitute(guess.head, {{count, next}});
-    return terms_.canonical(expected) == terms_.canonical(back);
+    return settled(expected) == settled(back);
   }
 
   std::vector<Edge> loop(uint32_t head, State entry) {

@@ -8,6 +8,7 @@
 // changes are described at the head of iteration k:
 //   - one that the body leaves as it was keeps its value;
 //   - one to which the body adds the same amount each time is start + k * step;
+//   - one that the body computes from such ones (a counter of 16 or 32 bits, extended) is a function of k;
 //   - one that is shifted right from a constant is one of the values that this can give;
 //   - one that goes back and forth between two values (`turn ^= 1`) is the first or the second, by whether k is even;
 //   - one that the body only chooses (the place of the best so far) is one of the values that it began with, or one
@@ -67,6 +68,7 @@ struct Access {
   // Of a fragment: where its first row begins, and the alignment of that, which is stricter.
   Term start = kNoTerm;
   uint32_t start_alignment = 1;
+  Term stored = kNoTerm;  // what a store of one register stores
 };
 
 // An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.
@@ -119,7 +121,7 @@ struct Summary {
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
-  bool exchanges = false;  // a value is taken to be one that a lane of the warp gave: if all lanes get there
+  bool exchanges = false;  // a value is taken to be one that another thread gave: if all of them get there
   Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
   Term thread[3], block[3];    // the indices of one; 32 bits
   Graph graph;

@@ -103,7 +103,7 @@ Result<ExprPtr> parse_expr(std::string_view text) {
   auto tokens = contract::tokenize(text);
   if (!tokens) return tokens.error();
   ExprPtr expr = Parser(std::move(*tokens)).run();
-  if (!expr) return Error{fmt::format("`{}` is no integer expression", text)};
+  if (!expr) return Error{fmt::format("`{}` is not an integer expression", text)};
   return expr;
 }
 

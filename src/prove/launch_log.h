@@ -1,4 +1,4 @@
-// What trials launched, held against the launch relation that proofs rest on.
+// What trials launched, compared with the launch relation that proofs depend on.
 //
 //     LaunchLog log(contract);
 //     CheckOptions options;
@@ -6,10 +6,10 @@
 //     CheckOutcome outcome = check(contract, options);
 //     log.hold(proof);   // of `assay prove`, as JSON: what no longer stands is unknown now, and says why
 //
-// A call that does otherwise than the relation says makes it void, and with it every proof under it: the relation was
-// inferred from other shapes. On another GPU than the one that it was inferred on, the host code may well launch
-// otherwise: then the proofs stand for that one GPU only, and say so. Whether it is the GPU that makes the difference is seen by
-// a run on the relation's own: unexplained() has the trials for that, of which the log is to be told as of the others.
+// A call that deviates from the relation invalidates it and every proof under it, since the relation was inferred from
+// other shapes. On a GPU other than the one it was inferred on, the host code may legitimately launch differently: then
+// the proofs hold for that one GPU only, and say so. To tell the two apart, unexplained() returns trials to run on the
+// relation's own GPU; their launches are added to the log like any others.
 #pragma once
 
 #include <set>

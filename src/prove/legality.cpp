@@ -53,7 +53,7 @@ class Legality {
     if (range && range->low >= low && range->high <= high) return;
     const auto term = setting_.dims.term(*expr);
     if (!term)
-      return open(fmt::format("{} = {} may be too large to reason about", what, text(*expr)), std::nullopt);
+      return open(fmt::format("{} = {} may be too large for the prover", what, text(*expr)), std::nullopt);
     Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
     try {
       for (const Term condition : conditions_of(setting_.terms, setting_.dims, setting_.launch.when))

@@ -361,6 +361,11 @@ Poly Lowering::exact(Term term, bool is_signed) {
       found != other.end() && proves(within(found->second), kWrapSeconds))
     return found->second;
   if (proves(within(value), kWrapSeconds)) return value;
+  // Terms with one polynomial have one value. Each is noted: which of them an address is built on matters (overflow.cpp).
+  if (const auto known = wrapped_.find({value, width, is_signed}); known != wrapped_.end()) {
+    wraps_.push_back({term, is_signed, known->second.second});
+    return atom_poly(known->second.first);
+  }
   const Int modulus = Int{1} << width;
   const Atom wrapped =
       atom("wrapped", range.low, range.high,
@@ -370,6 +375,7 @@ Poly Lowering::exact(Term term, bool is_signed) {
   const Atom times = derived("wraps", low, high, {value, atom_poly(wrapped)});
   assume(equal_to_zero(add(add(value, atom_poly(wrapped), -1), atom_poly(times), -modulus)));
   wraps_.push_back({term, is_signed, times});
+  wrapped_[{value, width, is_signed}] = {wrapped, times};
   return atom_poly(wrapped);
 }
 

@@ -8,7 +8,7 @@
 //   - intervals of the atoms, or the facts known so far, show that it does;
 //   - the term is a loop's counter, of which the loop's claims say so (claims.h);
 //   - otherwise it may wrap: value = poly - 2^width * q with a new atom q. That is exact too, and the wrap is
-//   noted.
+//     noted.
 // So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
 // failure.
 //
@@ -22,6 +22,7 @@
 
 #include <functional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "prove/execute.h"
@@ -195,6 +196,8 @@ class Lowering {
     Int divisor;
   };
   std::vector<Elimination> eliminations_;
+  // Values that may wrap, and how often: by polynomial, width and sign.
+  std::map<std::tuple<Poly, unsigned, bool>, std::pair<Atom, Atom>> wrapped_;
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
   bool imprecise_ = false, trusting_ = false;

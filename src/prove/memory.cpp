@@ -276,7 +276,11 @@ void Machine::load_store(const Step& step) {
                                                                             : Effect::Write;
   const Term at = address(step, place);
   const uint32_t bytes = components(i) * w / 8;
+  const size_t noted = summary_.accesses.size();
   note(step, effect, space_of(i), at, bytes, bytes);
+  if (i.opcode == Opcode::st && i.operands[1].kind != Operand::Kind::Vector &&
+      summary_.accesses.size() > noted)
+    summary_.accesses.back().stored = value(step, i.operands[1], w);
   if (!loads) return;
   const Operand& to = i.operands[0];
   if (i.opcode == Opcode::atom && draw_ticket(step, at)) return;
@@ -468,8 +472,8 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
   const Term none =
       high ? terms_.compare(inclusive ? Op::Slt : Op::Sle, high->first, least) : terms_.truth(false);
   const auto certain = [&] {
-    const Int from = low ? low->second.high : 0;
-    return !high || (inclusive ? high->second.low >= from : high->second.low > from);
+    const Int lowest = low ? low->second.high : 0;
+    return !high || (inclusive ? high->second.low >= lowest : high->second.low > lowest);
   };
   const auto state = [&](Term fact) { facts.push_back(certain() ? fact : terms_.either(none, fact)); };
   if (high) state(terms_.compare(inclusive ? Op::Sle : Op::Slt, wide, high->first));

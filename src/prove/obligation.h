@@ -1,14 +1,15 @@
-// Obligations: what is to be shown of one kernel under one launch, and what came of it.
+// Obligations: what must be proved about one kernel under one launch, and the result.
 //
 //   bounds.cpp      every access lies within the array that its address begins in
 //   overflow.cpp    no 32-bit index wraps on its way into an address
-//   alignment.cpp   every access is aligned as its width demands
-//   legality.cpp    the launch is one that the hardware takes
+//   alignment.cpp   every access is aligned to its width
+//   legality.cpp    the hardware accepts the launch
 //   barrier.cpp     every thread of a block reaches each barrier, or none does
 //   values.cpp      the values agree with the formula: compared, not proved
 //
-// Each file asks the solver for a counterexample. None exists: proved. One is found: a candidate, which
-// counts only when the virtual GPU shows it (witness.h). Neither: unknown.
+// Each file asks the solver for a counterexample. If none exists, the obligation is proved. If one is found, it
+// is a candidate, which counts only once a run on the virtual GPU shows the failure (witness.h). Otherwise the
+// obligation is unknown.
 #pragma once
 
 #include <array>

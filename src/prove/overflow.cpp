@@ -73,17 +73,84 @@ Views views_in(const Terms& terms, Term whole) {
   return views;
 }
 
+// Which of the values that may wrap an address is built on.
+class Indices {
+ public:
+  Indices(Setting& setting, const Part& part)
+      : setting_(setting), part_(part), views_(views_in(setting.terms, part.address)) {
+    // An address of fewer bits than a pointer is itself read, as an unsigned number.
+    if (is_narrow()) views_.emplace(part.address, false);
+  }
+
+  void read_address(Lowering& lowering) const {
+    if (is_narrow()) lowering.unsigned_value(part_.address);
+  }
+
+  // A constant is what it is, read as signed or as unsigned.
+  bool count(const Wrap& wrap) const {
+    return views_.contains({wrap.term, wrap.is_signed}) && !setting_.terms.is_constant(wrap.term);
+  }
+
+  // It wraps where it bears on the address.
+  Formula wraps(Lowering& lowering, const Wrap& wrap) const {
+    if (!count(wrap)) return any_of({});
+    const Term bears = Influence(setting_.terms, wrap.term).on(part_.address);
+    return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
+                           at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
+                   lowering.formula(bears)});
+  }
+
+  // One of them wraps, in the first iteration in which it does.
+  //
+  // Of a counter that wraps nothing bounds the iterations: it begins again, and its loop goes on. A model would name an
+  // iteration that no thread gets to, at a shape where nothing is wrong. What wraps at all wraps once for the first time:
+  // one iteration earlier it did not, and the loop went on then, and the iteration before, by what the counter truly was.
+  // For counterexamples only.
+  Formula any_wraps_first(Lowered& whole, const std::vector<Var>& loops) const {
+    Lowering& lowering = whole.lowering;
+    read_address(lowering);
+    Terms& terms = setting_.terms;
+    const std::vector<Wrap> all = lowering.wraps();
+    for (const Var count : loops) {
+      const Poly k = lowering.count(count);
+      const Formula first = at_least_zero(scale(k, -1));            // k <= 0
+      const Formula second = at_least_zero(plus(scale(k, -1), 1));  // k <= 1
+      const Term one = lowering.earlier(count, 1), two = lowering.earlier(count, 2);
+      for (const Term condition : setting_.summary.loops.at(count).repeats)
+        lowering.assume(any_of({second, lowering.formula(terms.substitute(condition, {{count, two}}))}));
+      for (const Wrap& wrap : all) {
+        const auto& vars = terms.mentions(wrap.term);
+        if (std::find(vars.begin(), vars.end(), count) == vars.end()) continue;
+        const size_t known = lowering.wraps().size();
+        const Term before = terms.substitute(wrap.term, {{count, one}});
+        wrap.is_signed ? lowering.signed_value(before) : lowering.unsigned_value(before);
+        for (size_t i = known; i < lowering.wraps().size(); ++i)
+          lowering.assume(any_of({first, equal_to_zero(atom_poly(lowering.wraps()[i].times))}));
+      }
+    }
+    std::vector<Formula> any;
+    for (const Wrap& wrap : all) any.push_back(wraps(lowering, wrap));
+    return any_of(std::move(any));
+  }
+
+ private:
+  bool is_narrow() const { return setting_.terms.width(part_.address) < kPointerBits; }
+
+  Setting& setting_;
+  const Part& part_;
+  Views views_;
+};
+
 // No index of this address wraps at a shape.
-bool excluded_at(Setting& setting, const Access& access, const Part& part, const contract::Shape& shape) {
+bool excluded_at(Setting& setting, const Access& access, const Part& part, const Indices& indices,
+                 const contract::Shape& shape) {
   try {
-    Lowered at = lowered(setting, access, part, false);
+    Lowered at = lowered(setting, access, part, true);
     for (const auto& [name, value] : shape)
       at.lowering.assume(setting.terms.compare(Op::Eq, setting.dims.term(std::string_view(name)),
                                                setting.terms.constant(static_cast<Bits>(Int{value}), 64)));
-    const auto wraps = at.lowering.wraps();
-    return std::all_of(wraps.begin(), wraps.end(), [&](const Wrap& wrap) {
-      return at.lowering.proves(equal_to_zero(atom_poly(wrap.times)), setting.question_seconds());
-    });
+    const Formula any = indices.any_wraps_first(at, access.loops);
+    return at.lowering.ask_nonlinear(any, setting.question_seconds()).kind == Answer::Kind::Unsatisfiable;
   } catch (const TooHard&) {
     return false;
   }
@@ -91,12 +158,12 @@ bool excluded_at(Setting& setting, const Access& access, const Part& part, const
 
 // The shape with every dim small, if that keeps indices from wrapping.
 std::optional<contract::Shape> control_of(Setting& setting, const Access& access, const Part& part,
-                                          contract::Shape shape) {
+                                          const Indices& indices, contract::Shape shape) {
   for (const contract::Dim& dim : setting.dims.contract().dims) {
     int64_t& value = shape[dim.name];
     value = std::max(dim.lowest(), std::min(value, kControlDim) / dim.multiple_of * dim.multiple_of);
   }
-  if (!setting.dims.contract().check_shape(shape) || !excluded_at(setting, access, part, shape))
+  if (!setting.dims.contract().check_shape(shape) || !excluded_at(setting, access, part, indices, shape))
     return std::nullopt;
   return shape;
 }
@@ -104,39 +171,22 @@ std::optional<contract::Shape> control_of(Setting& setting, const Access& access
 std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
-    Views views = views_in(setting.terms, part.address);
-    if (setting.terms.width(part.address) <
-        kPointerBits) {  // the address is itself read, as an unsigned number
-      views.emplace(part.address, false);
-      at.lowering.unsigned_value(part.address);
-    }
-    const auto wraps = at.lowering.wraps();
-    const auto counts = [&](const Wrap& wrap) {  // a constant is what it is, read as signed or as unsigned
-      return views.contains({wrap.term, wrap.is_signed}) && !setting.terms.is_constant(wrap.term);
-    };
-    for (size_t i = 0; i < wraps.size(); ++i) {
-      const auto wrapped = [&](Lowered& where, const Wrap& wrap) {
-        if (!counts(wrap)) return any_of({});
-        const Term bears = Influence(setting.terms, wrap.term).on(part.address);
-        return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
-                               at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
-                       where.lowering.formula(bears)});
-      };
-      if (!counts(wraps[i])) continue;
-      const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.question_seconds());
+    const Indices indices(setting, part);
+    indices.read_address(at.lowering);
+    const std::vector<Wrap> wraps = at.lowering.wraps();
+    for (const Wrap& wrap : wraps) {
+      if (!indices.count(wrap)) continue;
+      const Answer answer = at.lowering.ask(indices.wraps(at.lowering, wrap), setting.question_seconds());
       if (answer.kind == Answer::Kind::Unsatisfiable) continue;
       Place place;
       place.reason = answer.kind == Answer::Kind::Satisfiable
                          ? "an index on the way into this address may overflow"
                          : "whether an index overflows could not be decided in time";
       place.candidate = counterexample(setting, access, part, [&](Lowered& whole) {
-        std::vector<Formula> any;
-        const auto all = whole.lowering.wraps();
-        for (const Wrap& wrap : all) any.push_back(wrapped(whole, wrap));
-        return any_of(std::move(any));
+        return indices.any_wraps_first(whole, access.loops);
       });
       if (place.candidate)
-        place.candidate->control = control_of(setting, access, part, place.candidate->shape);
+        place.candidate->control = control_of(setting, access, part, indices, place.candidate->shape);
       return place;
     }
   }

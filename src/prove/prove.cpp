@@ -13,6 +13,7 @@
 #include "base/diagnostic.h"
 #include "base/symbol.h"
 #include "finding/message.h"
+#include "prove/counters.h"
 #include "prove/coverage.h"
 #include "prove/launch_log.h"
 #include "prove/values.h"
@@ -28,10 +29,14 @@ constexpr size_t kMostWitnesses = 4;  // shapes tried for one obligation
 // Seconds of runs for one obligation's counterexamples: a shape takes up to eight trials. Chosen; the corpus shows what
 // is refuted within it.
 constexpr double kWitnessSeconds = 12;
+constexpr double kLeastWitnessSeconds =
+    4;  // in which a small shape is run with every family of inputs; chosen
 // Where the solver leaves a place open, with a counterexample that no run shows or with none: all dims at one, just above
 // a warp and just above the usual blocks. There most tails begin, and each takes a fraction of a second. Chosen.
 constexpr int64_t kUsualSizes[] = {1, 33, 257};
-constexpr const char* kPending = "not decided when this was written";
+constexpr double kMostUsual =
+    0x1p18;  // elements: what is larger is run by a sample of the blocks (witness.cpp)
+constexpr const char* kPending = "not decided yet";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -40,14 +45,13 @@ double now() {
 constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
     // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
-    "tensors and the workspace do not overlap, what lies between the elements of a tensor included, except "
-    "where "
-    "may_alias says so, and have the promised sizes",
-    "inputs hold what `values` allows",
+    "tensors (with the gaps between their elements) and the workspace have the promised sizes and do not "
+    "overlap, except as may_alias allows",
+    "inputs satisfy `values`",
     // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
     "bytes",
-    "no thread makes more than 2^62 iterations of a loop, and for coverage loops end",
+    "no thread runs more than 2^62 iterations of a loop, and (for coverage) loops end",
 };
 
 // The part of the time that values are compared for.
@@ -90,7 +94,10 @@ class Prover {
       proof_.shapes.push_back(std::move(text));
     }
     start_ = now();
-    if (prepare()) prove_all();
+    if (const std::string memory = unknown_memory(contract_); !memory.empty())
+      run_only(memory);
+    else if (prepare())
+      prove_all();
     decide();
     proof_.finished = true;
     proof_.seconds = now() - start_;
@@ -156,6 +163,25 @@ class Prover {
     return true;
   }
 
+  // Nothing is proved of a call with such tensors. It is run all the same: an error that a run shows is one.
+  void run_only(const std::string& why) {
+    progress("compiling");
+    std::vector<Obligation> open;
+    for (const auto& [name, prove, own] : kObligations) open.push_back(left_open(entry(), name, why));
+    for (const char* name : {"coverage", "values"}) open.push_back(left_open(entry(), name, why));
+    std::erase_if(open, [&](const Obligation& obligation) { return !is_asked(obligation.name); });
+    const std::vector<contract::Shape> shapes = usual_shapes();
+    std::vector<std::string> refuted;
+    while (auto witness = replayed(shapes.front(), [&](const assayer::CheckOptions& check) {
+             return shown_at_usual_shapes(contract_, shapes, refuted, check);
+           })) {
+      refuted.emplace_back(obligation_of(witness->findings.front().kind));
+      for (Obligation& obligation : open)
+        if (obligation.name == refuted.back()) refute(obligation, std::move(*witness));
+    }
+    for (Obligation& obligation : open) add(std::move(obligation));
+  }
+
   std::optional<Found> find(const std::string& symbol) const {
     for (const ptx::Module& module : modules_)
       if (const ptx::Function* kernel = module.find(symbol); kernel && kernel->is_entry)
@@ -187,13 +213,16 @@ class Prover {
   }
 
   void leave_unknown(const std::string& kernel, const std::string& reason) {
-    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"}) {
-      Obligation open;
-      open.kernel = kernel;
-      open.name = name;
-      open.open.push_back({{}, reason, std::nullopt});
-      add(std::move(open));
-    }
+    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"})
+      add(left_open(kernel, name, reason));
+  }
+
+  static Obligation left_open(const std::string& kernel, const char* name, const std::string& reason) {
+    Obligation open;
+    open.kernel = kernel;
+    open.name = name;
+    open.open.push_back({{}, reason, std::nullopt});
+    return open;
   }
 
   // Arrays whose contents may change during the call: what the contract says of an input's values holds of
@@ -266,7 +295,7 @@ class Prover {
                  double until) {
     Terms terms;
     Dims dims(terms, contract_, limits_of(launch.when));
-    const auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
+    auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
@@ -275,7 +304,9 @@ class Prover {
     for (const KernelObligation& obligation : kObligations)
       if (is_asked(obligation.name)) kept += obligation.kept;
     const double whole = until - work_seconds(), replays = replay_work_;
-    // Values that lanes exchange are what they are taken for if all lanes get there.
+    setting.until = until;
+    summary->exchanges |= describe_counters(setting);
+    // Values that threads exchange are what they are taken for if all of them get there.
     bool exchanged = true;
     if (summary->exchanges) {
       setting.until = until - whole * (kept - kBarrierShare);
@@ -307,8 +338,8 @@ class Prover {
       race.status = Status::Unknown;
       race.open.push_back({{},
                            other.name == "barrier"
-                               ? "it rests on the kernel's barriers, which are not proved"
-                               : "it rests on accesses being in bounds, which is not proved",
+                               ? "it depends on the kernel's barriers, which are not proved"
+                               : "it depends on accesses being in bounds, which is not proved",
                            std::nullopt});
     }
   }
@@ -320,7 +351,7 @@ class Prover {
     race.status = Status::Unknown;
     race.open.push_back(
         {{},
-         "work of the call may run at the same time, and accesses of several launches are not compared",
+         "parts of the call may run concurrently, and accesses of several launches are not compared",
          std::nullopt});
   }
 
@@ -328,7 +359,9 @@ class Prover {
     if (obligation.status != Status::Proved || obligation.name == "launch") return;
     obligation.status = Status::Unknown;
     obligation.open.push_back(
-        {{}, "it rests on values that lanes exchange, and not all of them may get there", std::nullopt});
+        {{},
+         "it depends on values that threads exchange, and not all threads may reach the exchange",
+         std::nullopt});
   }
 
   // That the outputs are written is a matter of all launches of a call together.
@@ -379,6 +412,21 @@ class Prover {
     add(std::move(outcome.obligation));
   }
 
+  // Where most defects show: all dims of a few sizes, and each dim at its largest with the others small, where that is still
+  // small enough to be run whole.
+  std::vector<contract::Shape> usual_shapes() const {
+    std::vector<contract::Shape> shapes;
+    for (const int64_t size : kUsualSizes) shapes.push_back(trial::uniform_shape(contract_, size));
+    for (const contract::Dim& dim : contract_.dims) {
+      contract::Shape shape = trial::uniform_shape(contract_, 1);
+      shape[dim.name] = dim.highest();
+      const auto size = trial::size_of(contract_, shape);
+      if (size && size->elements <= kMostUsual && contract_.check_shape(shape))
+        shapes.push_back(std::move(shape));
+    }
+    return shapes;
+  }
+
   // A candidate counts once a run has shown it; one that no run shows is a gap. A place of which the solver said nothing
   // may still fail where most do.
   void look_for_witness(Obligation& obligation) {
@@ -392,7 +440,7 @@ class Prover {
       undecided |= !place.instruction.empty();
     }
     if (shapes.empty() && !undecided) return;
-    for (const int64_t size : kUsualSizes) include(trial::uniform_shape(contract_, size));
+    for (contract::Shape& shape : usual_shapes()) include(std::move(shape));
     decide_by_witness(obligation, shapes.front(), [&](const assayer::CheckOptions& check) {
       auto witness = shown(contract_, shapes, obligation.name, check);
       const auto beside =
@@ -415,25 +463,37 @@ class Prover {
           proof_.gaps.push_back(fmt::format(
               "{}: {} at {}{}{}: {}", obligation.name, place.reason,
               contract::to_string(place.candidate->shape), place.candidate->words.empty() ? "" : ", ",
-              place.candidate->words, run ? "not seen on the virtual GPU" : "not run, for want of time"));
+              place.candidate->words, run ? "not seen on the virtual GPU" : "not run for lack of time"));
       return;
     }
+    refute(obligation, std::move(*witness));
+  }
+
+  void refute(Obligation& obligation, Witness witness) {
     obligation.status = Status::Refuted;
-    obligation.where = witness->findings.front().where;
-    obligation.reason = message(witness->findings.front());
-    if (const evidence::CodePlace* code = code_of(witness->findings.front()))
+    obligation.where = witness.findings.front().where;
+    obligation.reason = message(witness.findings.front());
+    if (const evidence::CodePlace* code = code_of(witness.findings.front()))
       obligation.refuted_at = code->instruction;
-    proof_.files = std::move(witness->files);
-    for (Finding& finding : witness->findings) add_finding(std::move(finding));
+    proof_.files = std::move(witness.files);
+    for (Finding& finding : witness.findings) add_finding(std::move(finding));
   }
 
   bool may_replay() const { return replayed_ < options_.replay_seconds; }
+
+  // An equal part of what is left for each obligation that is not decided yet: counterexamples that no run confirms would leave
+  // the later ones without runs otherwise.
+  double replay_budget() const {
+    const double left = options_.replay_seconds - replayed_;
+    const double share = left / static_cast<double>(std::max<size_t>(1, pending_.size()));
+    return std::min({left, kWitnessSeconds, std::max(share, kLeastWitnessSeconds)});
+  }
 
   std::optional<Witness> replayed(const contract::Shape& first, const Replay& replay) {
     if (!may_replay()) return std::nullopt;
     progress(fmt::format("replaying {}", contract::to_string(first)));
     assayer::CheckOptions check;
-    check.budget = std::min(options_.replay_seconds - replayed_, kWitnessSeconds);
+    check.budget = replay_budget();
     check.cache = options_.cache;
     check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
       log_.add(trial, seen);
@@ -449,7 +509,7 @@ class Prover {
 
   // Replays are runs of the host code at new shapes: where one of them deviates, nothing that was proved stands.
   void hold_relation() {
-    if (!proof_.deviations.empty()) return;
+    if (!proof_.deviations.empty() || relation_.cases.empty()) return;
     for (const Deviation& deviation : log_.against(relation_)) {
       if (!deviation.gpu.empty()) continue;
       proof_.deviations.push_back(deviation.text);
@@ -581,8 +641,8 @@ class Prover {
 std::string unknown_memory(const contract::Contract& contract) {
   for (const contract::TensorSpec& tensor : contract.tensors) {
     if (tensor.pointers || !tensor.buffer.empty())
-      return fmt::format("proofs are about tensors with memory of their own; the tensor `{}` is {}",
-                         tensor.name, tensor.uncommon_memory());
+      return fmt::format("proofs need tensors with separate memory; the tensor `{}` is {}", tensor.name,
+                         tensor.uncommon_memory());
   }
   return "";
 }

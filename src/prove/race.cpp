@@ -1,14 +1,14 @@
 // No two accesses race.
 //
 // A race is two accesses of the same byte by different threads, at least one of them a write, that nothing
-// orders. Within a block, barriers order (race_intervals.h); lanes of a warp are ordered by bar.warp.sync,
-// too, and by nothing else: there is no lockstep, and a shuffle orders no memory. Between blocks nothing
-// orders. Two strong operations (atomics, and loads and stores that say so) of one size do not race if the
+// orders. Within a block, barriers order accesses (race_intervals.h), and within a warp bar.warp.sync does, too.
+// Nothing else counts: there is no lockstep, and a shuffle orders no memory. Between blocks nothing is ordered.
+// Two strong operations (atomics, and loads and stores that say so) of one size do not race if the
 // scope of both includes the other thread. For all other pairs the question is whether the two threads can
 // meet in a byte at all (race_pair.h).
 //
 // A volatile load and a volatile store are strong. But a lane that reads in shared memory what another lane of its warp
-// writes relies on lanes that run in step, and a run reports that (checks/race_lanes.h): so such pairs are compared, too.
+// writes relies on lockstep, which a run reports as a race (checks/race_lanes.h), so such pairs are compared as well.
 //
 // Unrolled loops have many accesses that differ by a constant in their offset. They are compared as one,
 // under the facts that hold for all of them; where that is not enough, one by one.
@@ -47,15 +47,6 @@ Strength strength_of(const Access& access) {
 
 bool is_volatile(const Access& access) {
   return access.instruction->has(Mod::volatile_) && access.effect != Effect::Atomic;
-}
-
-// A barrier that all threads of the block take part in.
-bool orders_block(const ptx::Instruction& i) {
-  const bool syncs = i.opcode == Opcode::bar_sync || i.opcode == Opcode::barrier_sync;
-  const bool reduces = i.opcode == Opcode::bar_red || i.opcode == Opcode::barrier_red;
-  if (!syncs && !reduces) return false;
-  const size_t number = reduces ? 1 : 0, most = reduces ? 3 : 1;  // with one more, some threads only
-  return i.operands.size() == most && i.operands[number].kind == ptx::Operand::Kind::Immediate;
 }
 
 bool orders_warp(const ptx::Instruction& i) {
@@ -438,11 +429,11 @@ class Races {
     };
     const Where other = setting_.where(*y.access->instruction);
     std::string reason =
-        fmt::format("{} of {}: not shown to be apart from the {} at line {} {}", effect(*x.access),
+        fmt::format("{} of {}: not proved disjoint from the {} at line {} {}", effect(*x.access),
                     x.image->array().name, effect(*y.access), other.line,
                     who == Who::OtherBlock   ? "by a thread of another block"
                     : who == Who::SameThread ? "by the same thread"
-                    : who == Who::SameWarp   ? "by another lane of the warp, which need not run in step"
+                    : who == Who::SameWarp   ? "by another lane of the warp, which may not run in lockstep"
                                              : "by another thread of the block, between the same barriers");
     Place place{{}, std::move(reason), std::nullopt};
     if (candidates_ < std::min(kMostCandidates, setting_.most_counterexamples) && !setting_.out_of_time()) {

@@ -25,6 +25,14 @@ bool implies(const Meeting& strong, const Meeting& weak) {
 
 }  // namespace
 
+bool orders_block(const ptx::Instruction& i) {
+  const bool syncs = i.opcode == Opcode::bar_sync || i.opcode == Opcode::barrier_sync;
+  const bool reduces = i.opcode == Opcode::bar_red || i.opcode == Opcode::barrier_red;
+  if (!syncs && !reduces) return false;
+  const size_t number = reduces ? 1 : 0, most = reduces ? 3 : 1;  // with one more, some threads only
+  return i.operands.size() == most && i.operands[number].kind == ptx::Operand::Kind::Immediate;
+}
+
 void keep_weakest(std::set<Meeting>& set) {
   const std::set<Meeting> all = set;
   std::erase_if(set, [&](const Meeting& one) {
@@ -190,6 +198,13 @@ std::set<Meeting> Intervals::meetings(uint32_t first, uint32_t second) const {
   }
   keep_weakest(result);
   return result;
+}
+
+std::set<uint32_t> Intervals::begun_by(uint32_t access) const {
+  std::set<uint32_t> barriers;
+  for (const auto& [barrier, interval] : intervals_)
+    if (interval.contains(access)) barriers.insert(barrier);
+  return barriers;
 }
 
 const std::map<uint32_t, std::set<Meeting>>& Intervals::during(uint32_t async) const {

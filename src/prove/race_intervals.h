@@ -27,6 +27,9 @@
 
 namespace assay::prove {
 
+// A barrier that all threads of the block take part in.
+bool orders_block(const ptx::Instruction& instruction);
+
 // How the iterations of two accesses are related, for loops (by their heads) where that is known.
 struct Meeting {
   std::map<uint32_t, int> ahead;                     // the second access's iteration less the first's
@@ -42,6 +45,9 @@ class Intervals {
 
   // How the two may meet in one interval; nothing: they never do. None of the answers implies another.
   std::set<Meeting> meetings(uint32_t first, uint32_t second) const;
+
+  // The barriers that begin an interval with this access in it; ptx::kNone stands for the kernel's beginning.
+  std::set<uint32_t> begun_by(uint32_t access) const;
 
   // Accesses that a thread may make while its own copy `async` is under way.
   const std::map<uint32_t, std::set<Meeting>>& during(uint32_t async) const;

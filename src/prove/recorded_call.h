@@ -38,7 +38,7 @@ inline int64_t pair(const protocol::RecordedLaunchEvent& launch, uint32_t at) {
   return number(launch.words[at / 4] | uint64_t{launch.words[at / 4 + 1]} << 32);
 }
 
-// The array that a parameter points to, and the offset from the start of its data; none: it is no device address.
+// The array that a parameter points to, and the offset from the start of its data; none: it is not a device address.
 std::optional<std::pair<std::string, int64_t>> pointer_at(const protocol::RecordedLaunchEvent& launch,
                                                           uint32_t at);
 // Bytes of the allocation that a parameter points into.

@@ -222,7 +222,7 @@ std::optional<RecordedCall> Recorder::record(const Shape& shape, Relation& relat
   }
   if (seen.recorded_left_out) {
     gap(relation,
-        fmt::format("the host code asks for more than can be recorded at {}", contract::to_string(shape)));
+        fmt::format("the host code makes more calls than can be recorded at {}", contract::to_string(shape)));
     return std::nullopt;
   }
   RecordedCall record{shape, {}, given_in(contract_, bindings.scalars)};

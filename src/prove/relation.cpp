@@ -139,7 +139,7 @@ class Inference {
   void note_written(const std::vector<const RecordedCall*>& records, size_t which, Case& found) {
     const protocol::RecordedPlace& to = destination(records.front()->operations[which]);
     if (to.is_host)
-      relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
+      relation_.gaps.push_back("the host code reads results back, and its launches may depend on them");
     if (to.is_host || to.label.empty()) return;
     found.filled.push_back(to.label);
     Fill fill{to.label, nullptr, nullptr};
@@ -245,9 +245,9 @@ void check_kept_memory(const std::vector<const RecordedCall*>& records, Recorder
     const Shape& shape = by_size[i * (by_size.size() - 1) / (kCallsOfKeptMemory - 1)]->shape;
     for (const RecordedCall& call : fresh.record(shape, relation))
       if (const std::string difference = deviation(relation, call); !difference.empty()) {
-        relation.gaps.push_back(fmt::format(
-            "the host code allocates memory, and what it launches depends on the calls before: at {} {}",
-            contract::to_string(shape), difference));
+        relation.gaps.push_back(
+            fmt::format("the host code allocates memory, and its launches depend on earlier calls: at {} {}",
+                        contract::to_string(shape), difference));
         return;
       }
   }

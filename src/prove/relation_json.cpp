@@ -131,7 +131,7 @@ Result<Relation> relation_from_json(const Json& cases) {
     }
     return relation;
   } catch (const std::exception& error) {
-    return Error{fmt::format("this is no launch relation: {}", error.what())};
+    return Error{fmt::format("this is not a launch relation: {}", error.what())};
   }
 }
 

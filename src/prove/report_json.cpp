@@ -15,7 +15,7 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kStatements[] = {
     {"bounds", "every access lies within its tensor, workspace or shared array"},
     {"overflow", "no index overflows its type on its way into an address"},
-    {"alignment", "every access is aligned as its width demands"},
+    {"alignment", "every access is aligned to its width"},
     {"launch", "every launch is legal"},
     {"barrier", "every thread that a barrier or a warp operation names reaches it"},
     {"race", "no two accesses race"},

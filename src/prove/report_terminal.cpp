@@ -66,12 +66,11 @@ std::string obligation_text(const Obligation& obligation, const report::Terminal
 }
 
 std::string checked_text(const Proof& proof) {
-  return proof.all_shapes_recorded
-             ? "These launches were checked by running the host code at every shape."
-             : fmt::format(
-                   "These launches were checked by running the host code at {}; that they hold at the "
-                   "others is assumed.",
-                   counted(proof.recorded, "shape"));
+  return proof.all_shapes_recorded ? "These launches were checked by running the host code at every shape."
+                                   : fmt::format(
+                                         "These launches were checked by running the host code at {}; they "
+                                         "are assumed to hold at the others.",
+                                         counted(proof.recorded, "shape"));
 }
 
 }  // namespace
@@ -102,17 +101,19 @@ std::string terminal(const Proof& proof, const report::TerminalOptions& options)
     for (const Obligation& obligation : proof.obligations)
       if (obligation.kernel == kernel) text += obligation_text(obligation, options);
   }
-  text += "\n" + report::wrapped(checked_text(proof), options.width, "");
-  text += "Assumed:\n";
-  for (const std::string& assumption : proof.assumptions)
-    text += report::wrapped("- " + assumption, options.width, "  ");
+  if (!proof.launches.empty()) {
+    text += "\n" + report::wrapped(checked_text(proof), options.width, "");
+    text += "Assumed:\n";
+    for (const std::string& assumption : proof.assumptions)
+      text += report::wrapped("- " + assumption, options.width, "  ");
+  }
   if (!proof.deviations.empty()) {
-    text += "The launch relation does not hold (a limit of the prover, no finding):\n";
+    text += "The launch relation does not hold (a limit of the prover, not a finding):\n";
     for (const std::string& deviation : proof.deviations)
       text += report::wrapped("- " + deviation, options.width, "  ");
   }
   if (!proof.gaps.empty()) {
-    text += "Counterexamples that no run confirmed (limits of the prover, no findings):\n";
+    text += "Counterexamples that no run confirmed (limits of the prover, not findings):\n";
     for (const std::string& gap : proof.gaps) text += report::wrapped("- " + gap, options.width, "  ");
   }
   size_t of[4] = {};

@@ -244,7 +244,7 @@ class Comparison {
     const auto open = [&](std::string why) { result.open.push_back({{}, std::move(why), std::nullopt}); };
     if (result.compared.elements == 0) {
       for (const std::string& one : problems_) open(one);
-      if (problems_.empty()) open("no shape was compared in the time");
+      if (problems_.empty()) open("no shape was compared in time");
       return;
     }
     if (!violations_.empty())

@@ -225,7 +225,7 @@ struct ValuesBlocks::Impl {
       }
       array.missing.clear();
       total += static_cast<int64_t>(array.parts.size()) * kDevicePart;
-      if (total > kMostDeviceMade) return "its blocks read more of the inputs than can be made";
+      if (total > kMostDeviceMade) return "its blocks read more of the inputs than can be generated";
       for (const int64_t part : array.parts) make(array, part, inputs);
     }
     return "";
@@ -328,7 +328,7 @@ struct ValuesBlocks::Impl {
       }
       const vgpu::LaunchOutcome& outcome = run->outcome();
       if (outcome.fault.kind != vgpu::FaultInfo::Kind::None)
-        return fmt::format("blocks of {} do not come to their end within {} instructions, or fail",
+        return fmt::format("blocks of {} do not finish within {} instructions, or fail",
                            plain_name(launch.kernel), kMostInstructions);
     }
     return "";
@@ -381,7 +381,7 @@ BlocksOutcome ValuesBlocks::run(std::span<const protocol::Event> events, const V
       outcome.problem = "time ran out";
       return outcome;
     }
-    outcome.problem = incomplete ? "indices that are loaded lead to ever more of the inputs" : failed;
+    outcome.problem = incomplete ? "loaded indices reach more and more of the inputs" : failed;
     if (outcome.problem.empty()) outcome.problem = observer.problem();
     outcome.violation = !incomplete && observer.violation();
     if (outcome.violation) outcome.problem = "a block makes an access that is out of bounds or misaligned";

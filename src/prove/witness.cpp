@@ -22,10 +22,14 @@ constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
 // Of an element that is stored in another's place: the other one is wrong, its own is never written, and two threads may
-// meet there.
-constexpr Kind kElsewhere[] = {Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace};
+// meet there. A position that wraps begins again, and its loop may have no end: a sample of the blocks shows that by the
+// numbers that the loop counts with, never by how long it took.
+constexpr Kind kElsewhere[] = {Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace, Kind::Timeout};
 constexpr Kind kValues[] = {Kind::WrongResult, Kind::Nonfinite, Kind::LowPrecisionAccumulation,
                             Kind::PrecisionLoss};
+
+constexpr std::string_view kObligationsByKind[] = {"bounds",   "alignment", "launch", "barrier",
+                                                   "coverage", "race",      "values"};
 
 // Families that push indices and offsets to the ends of what is legal.
 constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
@@ -151,7 +155,24 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
   return shown_by(contract, std::move(trials), obligation, options);
 }
 
+std::string_view obligation_of(Kind kind) {
+  for (const std::string_view obligation : kObligationsByKind) {
+    const auto kinds = kinds_of(obligation);
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return obligation;
+  }
+  return "";
+}
+
 namespace {
+
+std::vector<Kind> kinds_of_any() {
+  std::vector<Kind> any;
+  for (const std::string_view obligation : kObligationsByKind) {
+    const auto kinds = kinds_of(obligation);
+    any.insert(any.end(), kinds.begin(), kinds.end());
+  }
+  return any;
+}
 
 std::optional<Witness> first_error(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                    std::span<const Kind> kinds, const assayer::CheckOptions& options) {
@@ -170,14 +191,25 @@ std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<
   return first_error(contract, std::move(trials), kinds_of(obligation), options);
 }
 
+std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
+                                             std::span<const contract::Shape> shapes,
+                                             std::span<const std::string> refuted,
+                                             const assayer::CheckOptions& options) {
+  std::vector<trial::Trial> trials;
+  for (const contract::Shape& shape : shapes)
+    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  std::vector<Kind> kinds = kinds_of_any();
+  std::erase_if(kinds, [&](Kind kind) {
+    return std::find(refuted.begin(), refuted.end(), obligation_of(kind)) != refuted.end();
+  });
+  if (kinds.empty()) return std::nullopt;
+  return first_error(contract, std::move(trials), kinds, options);
+}
+
 std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
                                     const contract::Shape& control, const assayer::CheckOptions& options) {
-  std::vector<Kind> any;
-  for (const std::string_view obligation :
-       {"bounds", "alignment", "launch", "barrier", "coverage", "race", "values"}) {
-    const auto kinds = kinds_of(obligation);
-    any.insert(any.end(), kinds.begin(), kinds.end());
-  }
+  std::vector<Kind> any = kinds_of_any();
+  any.push_back(Kind::Timeout);
   std::vector<trial::Trial> small = trials_at(contract, control);
   if (small.empty() || first_error(contract, std::move(small), any, options)) return std::nullopt;
   std::vector<trial::Trial> trials = trials_at(contract, shape);

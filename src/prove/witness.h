@@ -1,9 +1,9 @@
 // Witnesses: a counterexample of the solver, shown on the virtual GPU.
 //
-// A model is a shape and a thread, under an abstraction that may know too little. So the kernel is run at that
-// shape, with inputs that reach the ends of their ranges, under all checks. Only an error of an apt kind refutes the
-// obligation; it is then treated as `assay check` treats any failure: confirmed in a new process, made small, and
-// recorded for `assay replay`. A counterexample that no run shows is a gap of the prover.
+// A model is a shape and a thread, under an abstraction that may be too coarse. So the kernel is run at that shape,
+// with inputs that reach the ends of their ranges, with all checks on. Only an error of the obligation's own kind refutes
+// it; like any failure of `assay check`, it is then confirmed in a new process, shrunk, and recorded for `assay replay`.
+// A counterexample that no run reproduces is a limit of the prover.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,6 +21,9 @@ namespace assay::prove {
 // What shows that an obligation fails, by the obligation's name.
 std::span<const Kind> kinds_of(std::string_view obligation);
 
+// The obligation that an error of this kind refutes, whatever its cause; empty: none.
+std::string_view obligation_of(Kind kind);
+
 struct Witness {
   std::vector<Finding> findings;  // the first refutes; others are its consequences
   Json files;                     // the contract and the sources, so that the report alone shows it again
@@ -32,6 +35,12 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
 // The same for trials, of which those that are too large to run are left out.
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options);
+
+// The same for errors of any kind that refutes an obligation but these: of kernels about which the prover has nothing to say.
+std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
+                                             std::span<const contract::Shape> shapes,
+                                             std::span<const std::string> refuted,
+                                             const assayer::CheckOptions& options);
 
 // An index that wraps may stay within its tensor: then all there is to see is what an element in another's place does. That
 // may have another cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind.

@@ -105,10 +105,9 @@ class Separation {
                            return left.expr->kind == ExprKind::Name;
                          });
       if (!plain)
-        return fail(
-            expr->place,
-            "give this draw a statement of its own: keep[i] = random(p), with an output `keep` or where an "
-            "output's element tells what was drawn");
+        return fail(expr->place,
+                    "give this draw its own statement: keep[i] = random(p), where `keep` is an output or an "
+                    "output element shows what was drawn");
       Statement draw = clone(statement);
       draw.name = fmt::format("{}'{}", statement.name, ++hoisted_);
       draw.body = std::move(expr);
@@ -124,15 +123,14 @@ class Separation {
     }
     if (is_choice(*expr))
       return fail(expr->place,
-                  fmt::format("`{0}` must be all of a statement's right side: name[...] = {0}{1}", expr->name,
-                              expr->kind == ExprKind::Reduce ? "[k](...)" : "(...)"));
+                  fmt::format("`{0}` must be the whole right side of a statement: name[...] = {0}{1}",
+                              expr->name, expr->kind == ExprKind::Reduce ? "[k](...)" : "(...)"));
     if (expr->kind == ExprKind::Reduce)
       if (const Expr* inner = find_choice(*expr))
-        return fail(
-            inner->place,
-            fmt::format("`{}` cannot stand inside `{}`: what was drawn is not told by its result. Give it a "
-                        "statement of its own, and make that an output",
-                        inner->name, expr->name));
+        return fail(inner->place,
+                    fmt::format("`{}` cannot be used inside `{}`, whose result does not show what was drawn. "
+                                "Give it its own statement, and make that an output",
+                                inner->name, expr->name));
     for (ExprPtr& child : expr->children) hoist(child, statement, false);
   }
 
@@ -175,25 +173,26 @@ class Separation {
       return fail(body.place, fmt::format("`{}` takes one index", body.name));
     if (row && row->kind == ChoiceKind::Order && statement.left.empty())
       return fail(statement.place,
-                  fmt::format("the last index of `{}` says which in the order it is: {}[j] = {}[k](...)",
+                  fmt::format("the last index of `{}` is the position in the order: {}[j] = {}[k](...)",
                               statement.name, statement.name, body.name));
     if (!row && (body.children.empty() || body.children.size() > 1 + kMostSeeds))
       return fail(
           body.place,
-          fmt::format("`{}` takes an argument, and the seed's name if calls with other seeds are to be "
-                      "independent; not {} arguments",
-                      body.name, body.children.size()));
+          fmt::format(
+              "`{}` takes one argument, and the name of the seed if draws depend on one; not {} arguments",
+              body.name, body.children.size()));
     for (std::size_t i = 1; !row && i < body.children.size(); ++i) {
       const Expr& seed = *body.children[i];
       const ScalarSpec* scalar = seed.kind == ExprKind::Name ? contract_.scalar(seed.name) : nullptr;
       if (!scalar || is_float(scalar->dtype))
         return fail(
             seed.place,
-            i == 1 ? fmt::format("the second argument of `{}` is the name of an integer scalar, the seed",
-                                 body.name)
-                   : fmt::format(
-                         "after its first argument `{}` takes names of integer scalars, the seed and such",
-                         body.name));
+            i == 1
+                ? fmt::format("the second argument of `{}` is the name of an integer scalar, the seed",
+                              body.name)
+                : fmt::format(
+                      "after its first argument, `{}` takes the names of integer scalars, such as the seed",
+                      body.name));
       choice.seeds.push_back(seed.name);
     }
     choice.is_output = spec != nullptr;

@@ -91,7 +91,7 @@ void Compiler::add_choice(Choice choice) {
       }
       if (!is_final || told.dimensions.size() != node.subscripts.size()) {
         fail(node.place,
-             fmt::format("what `{}` was cannot be told here from an output's element; make `{}` an output",
+             fmt::format("the output elements do not show here what `{}` was; make `{}` an output",
                          choice.name, choice.name));
         return;
       }
@@ -103,7 +103,7 @@ void Compiler::add_choice(Choice choice) {
   }
   if (!choice.is_output && choice.told.empty()) {
     fail(choice.place,
-         fmt::format("no output tells what `{}` was; make it an output, or leave it out", choice.name));
+         fmt::format("no output shows what `{}` was; make it an output, or remove it", choice.name));
     return;
   }
   for (const Choice& other : compiled_.choices)
@@ -111,7 +111,7 @@ void Compiler::add_choice(Choice choice) {
       if (std::ranges::any_of(other.told,
                               [&](const Choice::Told& one) { return one.output == told.output; })) {
         fail(choice.place,
-             fmt::format("`{}` depends on two draws that are no outputs; make one of them an output",
+             fmt::format("`{}` depends on two draws that are not outputs; make one of them an output",
                          told.output));
         return;
       }
@@ -290,7 +290,7 @@ Result<std::shared_ptr<const CompiledFormula>> compile(const Contract& contract,
   if (!compiled) return compiled;
   const std::vector<Shape> shapes = telling_shapes(contract);
   if (shapes.empty())
-    return Error{fmt::format("no shape was found that fulfils `{}`; look at the ranges in [dims]",
+    return Error{fmt::format("no shape was found that satisfies `{}`; check the ranges in [dims]",
                              contract.relations.empty() ? contract.derived[0].value.written()
                                                         : contract.relations[0].text),
                  contract.path};

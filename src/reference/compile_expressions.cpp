@@ -189,7 +189,7 @@ int Compiler::element(Scope& scope, const Expr& expr, Context context) {
   if (given && given->optional && !context.guarded)
     return fail(
         expr.place,
-        fmt::format("`{0}` is optional; say what happens without it: if present({0}) then ... else ...",
+        fmt::format("`{0}` is optional; define the result without it: if present({0}) then ... else ...",
                     expr.name));
   Node node;
   node.op = Op::Load;

@@ -166,7 +166,7 @@ void Compiler::statement(const Statement& written) {
                                                     : Reduce::Min;
     made.previous = previous;
     if (previous >= 0 && (source_type(previous) == Type::Float) != (made.type() == Type::Float)) {
-      fail(written.place, fmt::format("`{}` held {} before, and cannot hold {} now", written.name,
+      fail(written.place, fmt::format("`{}` held {} above and cannot hold {} here", written.name,
                                       made.type() == Type::Float ? "integers" : "real numbers",
                                       made.type() == Type::Float ? "real numbers" : "integers"));
       return;

@@ -427,11 +427,10 @@ Result<std::string> describe(const Contract& contract) {
   }
   const ReferenceSpec& reference = contract.reference;
   if (reference.kind == ReferenceKind::Python)
-    return text +
-           fmt::format(
-               "reference: the Python function {} in {}, in float64; its budget is what it loses itself "
-               "in the declared precision\n",
-               reference.python.function, reference.python.file);
+    return text + fmt::format(
+                      "reference: the Python function {} in {}, in float64; its budget is its own error in "
+                      "the declared precision\n",
+                      reference.python.function, reference.python.file);
   if (reference.kind == ReferenceKind::Torch)
     return text + fmt::format(
                       "reference: the PyTorch function {} in {}, evaluated exactly; its budget is derived "

@@ -86,9 +86,8 @@ Result<void> Evaluation::check() const {
     const Tensor* tensor = tensors[i];
     if (!tensor) return Error{fmt::format("the input `{}` is missing", spec.name), contract.path};
     if (tensor->dtype != spec.dtype || tensor->extents != shaped.tensor_extents[i])
-      return Error{
-          fmt::format("the input `{}` does not have the dtype and shape that the contract says", spec.name),
-          contract.path};
+      return Error{fmt::format("the input `{}` does not have the contract's dtype and shape", spec.name),
+                   contract.path};
     if (tensor->bytes.size() != static_cast<std::size_t>(tensor->count() * tensor->item_bytes()))
       return Error{fmt::format("the size of the input `{}` does not match its shape", spec.name),
                    contract.path};

@@ -1,6 +1,6 @@
-// One evaluation of a compiled: inputs, memo of what is already known, evaluators.
+// One evaluation of a compiled formula: inputs, results so far, evaluators.
 //
-// A Evaluation belongs to one shape and one set of inputs. Elements of definitions
+// An Evaluation belongs to one shape and one set of inputs. Elements of definitions
 // are computed on demand, in batches, and kept in pages; asking for an element
 // computes what it depends on and nothing else. Several evaluators may compute at
 // once: an element that two of them need is computed twice at worst, with the

@@ -1,4 +1,9 @@
-// From accumulated terms to a value and its budget.
+// From accumulated terms to a value and its budget: the last step of a reduction.
+//
+// A sum's budget has three parts: the errors of its terms, passed on; the rounding of the additions, in any
+// order; and the common mode, the effect of an error that all terms share (the mean under a variance). The
+// last is computed, not assumed: the shared value is moved by its own budget, up and down, and the sum is
+// evaluated again. Sums about a mean, tensor cores and fp8 have rules of their own (docs/numerics.md).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -18,7 +18,8 @@ Result<Tensor> taken(const std::map<std::string, Tensor>& outputs, const std::st
   const auto found = outputs.find(name);
   if (found == outputs.end()) return Error{fmt::format("the reference returns no output `{}`", name)};
   if (found->second.extents != extents)
-    return Error{fmt::format("the reference returns `{}` with another shape than the contract says", name)};
+    return Error{
+        fmt::format("the reference returns `{}` with a shape that differs from the contract's", name)};
   return found->second;
 }
 

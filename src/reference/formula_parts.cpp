@@ -169,7 +169,8 @@ double Reference::cost_of_term(const std::string& output) const {
     // One with fewer coordinates serves many elements.
     if (made.reduce == Reduce::None || made.coordinates.size() < rank) continue;
     cost += 1 + kFunction * static_cast<double>(std::ranges::count_if(made.nodes, [](const Node& n) {
-                  return n.op >= Op::Exp && n.op <= Op::Cos;
+                  return (n.op >= Op::Exp && n.op <= Op::Cos) ||
+                         (n.op == Op::Pow && n.type == Type::Float && !n.literal_exponent);
                 }));
   }
   return std::max(1.0, cost);

@@ -167,7 +167,7 @@ void Evaluator::announce_reads(const Batch& batch, const Source& source, const O
     for (int l = 1; l < n; ++l) offset.at[l] = offset.at[0] + l;
   const std::string& name = evaluation_.contract.tensors[static_cast<std::size_t>(source.tensor)].name;
   if (!evaluation_.options.on_read(name, {offset.at, static_cast<std::size_t>(n)}))
-    evaluation_.fail({}, fmt::format("more elements of `{}` are needed than can be made", name));
+    evaluation_.fail({}, fmt::format("more elements of `{}` are needed than can be generated", name));
 }
 
 Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offsets& offset) {

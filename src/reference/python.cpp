@@ -208,7 +208,7 @@ Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const
     return Error{fmt::format("the reference {} does not exist", contract.reference.python.file),
                  contract.path};
   const TemporaryFolder folder("reference");
-  if (folder.path().empty()) return Error{"no temporary folder could be made"};
+  if (folder.path().empty()) return Error{"no temporary folder could be created"};
   Result<std::string> job = job_text(contract, bindings);
   if (!job) return job.error();
   std::ofstream(folder.file("job.json")) << *job;

@@ -1,4 +1,4 @@
-// A compiled at one shape: ranges, extents and strides as numbers, verified.
+// A compiled formula at one shape: ranges, extents and strides as numbers, verified.
 #pragma once
 
 #include <cstdint>

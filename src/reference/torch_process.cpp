@@ -75,9 +75,9 @@ void TorchProcess::start() {
   started_ = true;
   const std::string package = python_package_folder();
   if (folder_.path().empty())
-    problem_ = Error{"no temporary folder could be made"};
+    problem_ = Error{"no temporary folder could be created"};
   else if (package.empty())
-    problem_ = Error{"Assay's Python package is not beside the program; install it whole"};
+    problem_ = Error{"Assay's Python package is not next to the program; install all of Assay"};
   else if (Result<void> spawned = spawn(package); !spawned)
     problem_ = spawned.error();
 }

@@ -130,8 +130,9 @@ Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_co
       Result<Tensor> tensor = contract::read_npy_f64(folder.file(spec->name + suffix + ".out.npy"));
       if (!tensor) return tensor.error();
       if (Json(tensor->extents) != extents[spec->name])
-        return Error{fmt::format("the reference {} returns `{}` with another shape than the contract says",
-                                 where_, spec->name)};
+        return Error{
+            fmt::format("the reference {} returns `{}` with a shape that differs from the contract's", where_,
+                        spec->name)};
       *part = std::move(*tensor);
     }
   }
@@ -155,7 +156,7 @@ Result<std::map<std::string, Tensor>> TorchServer::inputs(const contract::Shape&
                                                             : contract::read_npy(path, contract::DType::i64);
     if (!values) return values.error();
     if (values->extents != *extents)
-      return Error{fmt::format("the generator {} makes `{}` with another shape than the contract says",
+      return Error{fmt::format("the generator {} makes `{}` with a shape that differs from the contract's",
                                contract_.generator.file, spec->name)};
     made.emplace(spec->name, converted(*values, spec->dtype));
   }

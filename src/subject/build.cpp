@@ -141,7 +141,8 @@ class Builder {
     folder_ = fs::path(cache_folder(options_.cache)) / fmt::format("python-{:016x}", key);
     std::error_code error;
     fs::create_directories(folder_, error);
-    if (error) fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
+    if (error)
+      fail(fmt::format("the cache folder {} cannot be created: {}", folder_.string(), error.message()));
     subject_.build_folder = folder_.string();
     subject_.interpreter = options_.interpreter ? options_.interpreter
                                                 : start_interpreter(fs::path(subject_.python).parent_path());
@@ -250,7 +251,8 @@ class Builder {
     folder_ = fs::path(cache_folder(options_.cache)) / fmt::format("{:016x}", key);
     fs::create_directories(folder_, error);
     if (error)
-      return fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
+      return fail(
+          fmt::format("the cache folder {} cannot be created: {}", folder_.string(), error.message()));
     subject_.library = (folder_ / "subject.so").string();
     return true;
   }
@@ -345,7 +347,7 @@ class Builder {
     const auto result = run_command(words, options_.timeout, {.temporary = scratch_.string()});
     if (!result) return fail(result.error().message);
     if (result->timed_out)
-      return fail(fmt::format("the compiler did not end within {:.0f} s", options_.timeout), false,
+      return fail(fmt::format("the compiler did not finish within {:.0f} s", options_.timeout), false,
                   result->output);
     if (result->status != 0) {
       if (const std::string why = subject_.launched ? why_no_kernel() : ""; !why.empty())

@@ -185,10 +185,10 @@ class Build {
       wide.inputs[name] = std::make_shared<const Tensor>(converted(*tensor, dtype_));
     const Observation seen = runner_->run(trial, wide);
     if (seen.outcome != CallOutcome::Ended || seen.calls.empty())
-      return Error{fmt::format("the cuda reference did not end: {}", seen.error), given_.path};
+      return Error{fmt::format("the cuda reference did not finish: {}", seen.error), given_.path};
     for (const protocol::Event& event : seen.events)
       if (const auto* found = std::get_if<protocol::FindingEvent>(&event))
-        return Error{fmt::format("the cuda reference is wrong itself: {}", message(found->finding)),
+        return Error{fmt::format("the cuda reference itself has a defect: {}", message(found->finding)),
                      given_.path};
     std::map<std::string, Tensor> outputs;
     for (const auto& [name, tensor] : seen.calls.front().outputs) outputs[name] = *tensor;

@@ -20,11 +20,6 @@ namespace {
 
 constexpr double kCompileSeconds = 120;
 
-unsigned architecture_number(const std::string& arch) {
-  const std::size_t digit = arch.find_first_of("0123456789");
-  return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
-}
-
 // The line outside of all that was inlined; line 0: none of the user's own.
 Where outermost(const ptx::Module& module, uint32_t at) {
   if (at == ptx::kNone) return {};
@@ -50,6 +45,11 @@ Where beginning(const Where& where, const std::string& name) {
 
 }  // namespace
 
+unsigned architecture_number(const std::string& arch) {
+  const std::size_t digit = arch.find_first_of("0123456789");
+  return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
+}
+
 Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch) {
   if (!subject.python.empty()) return std::vector<std::string>();  // known once it runs
   const auto file = read_file(subject.library.empty() ? subject.ptx : subject.library);
@@ -67,7 +67,7 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
         source};
   }
   const TemporaryFolder folder("ptx");
-  if (folder.path().empty()) return Error{"no temporary folder can be made"};
+  if (folder.path().empty()) return Error{"no temporary folder can be created"};
   const std::string out = folder.file("subject.ptx");
   std::vector<std::string> words = {nvcc, "-ptx", "-lineinfo", "-arch=" + arch};
   words.insert(words.end(), flags.begin(), flags.end());
@@ -75,7 +75,7 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
   const auto result = run_command(words, kCompileSeconds, {.temporary = folder.path()});
   if (!result) return result.error();
   if (result->timed_out) {
-    return Error{fmt::format("the compiler did not end within {:.0f} s", kCompileSeconds), source};
+    return Error{fmt::format("the compiler did not finish within {:.0f} s", kCompileSeconds), source};
   }
   if (result->status != 0) return Error{fmt::format("does not compile\n{}", result->output), source};
   auto text = read_file(out);

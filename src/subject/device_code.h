@@ -12,6 +12,9 @@
 
 namespace assay::subject {
 
+// 90 for "sm_90a".
+unsigned architecture_number(const std::string& arch);
+
 // The PTX that a device of the contract's architecture would take, one text for each translation unit. Read
 // from the built library: nothing is compiled again. Empty if the library holds machine code only.
 Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch = "sm_90");

@@ -96,7 +96,7 @@ Interpreter::~Interpreter() {
 void Interpreter::start() {
   if (child_ > 0 || !problem_.message.empty()) return;
   if (python_package_folder().empty()) {
-    problem_ = Error{"Assay's Python package is not beside the program; install it whole"};
+    problem_ = Error{"Assay's Python package is not next to the program; install all of Assay"};
     return;
   }
   int ends[2];

@@ -49,7 +49,7 @@ std::string reason(const Instruction& instruction, const std::set<uint32_t>& pro
         if (instruction.operands[i].kind == Operand::Kind::Register &&
             products.contains(instruction.operands[i].index))
           return fmt::format(
-              "{} of a product that is not rounded explicitly: the GPU's compiler may fuse them", name);
+              "{} of a product that is not explicitly rounded: the GPU's compiler may fuse them", name);
       return "";
     case Opcode::atom:
     case Opcode::red:

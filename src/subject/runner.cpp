@@ -29,27 +29,53 @@ constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial 
 constexpr int kLoadRepeats = 400;
 constexpr double kLoadSeconds = 0.5;
 
-// The GPU's memory for one process after another of this user.
+// A share of the GPU's memory, among the processes of this user: shares are files that are locked.
 class GpuTurn {
  public:
-  GpuTurn() {
+  static constexpr int kShares = 8;
+  static constexpr int64_t kShareBytes = int64_t{16} << 30;  // so that most giant trials need one or two
+
+  explicit GpuTurn(int64_t bytes) {
     constexpr int kMost = 5000;  // milliseconds; then it is tried all the same
-    const std::string path = fmt::format("{}/assay-gpu-{}.lock", temporary_place(), getuid());
-    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    for (int waited = 0;
-         file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && waited < kMost && !interrupted();
-         waited += kPollInterval)
+    const int wanted =
+        static_cast<int>(std::clamp<int64_t>((bytes + kShareBytes - 1) / kShareBytes, 1, kShares));
+    for (int waited = 0; waited < kMost && !interrupted() && !take(wanted); waited += kPollInterval)
       poll(nullptr, 0, kPollInterval);
   }
-  ~GpuTurn() {
-    if (file_ >= 0) close(file_);
-  }
+  ~GpuTurn() { let_go(); }
   GpuTurn(const GpuTurn&) = delete;
   GpuTurn& operator=(const GpuTurn&) = delete;
 
  private:
-  int file_ = -1;
+  // All of them or none: two that wait for each other would wait for ever.
+  bool take(int wanted) {
+    for (int i = 0; i < kShares && static_cast<int>(files_.size()) < wanted; ++i) {
+      const std::string path = fmt::format("{}/assay-gpu-{}.{}.lock", temporary_place(), getuid(), i);
+      const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      if (file < 0) return true;  // nobody can take turns here
+      if (flock(file, LOCK_EX | LOCK_NB) == 0)
+        files_.push_back(file);
+      else
+        close(file);
+    }
+    if (static_cast<int>(files_.size()) == wanted) return true;
+    let_go();
+    return false;
+  }
+  void let_go() {
+    for (const int file : files_) close(file);
+    files_.clear();
+  }
+
+  std::vector<int> files_;
 };
+
+int64_t bytes_of(const MemoryFileLayout& layout) {
+  int64_t bytes = 0;
+  for (const CallPlan& call : layout.calls)
+    for (const protocol::BufferRequest& buffer : call.request.buffers) bytes += buffer.bytes;
+  return bytes;
+}
 
 }  // namespace
 
@@ -112,8 +138,10 @@ struct Runner::Impl {
     if (!is_virtual() && !trial.sampled) {
       request.goes_on = goes_on && !condition.loaded;
       if (condition.loaded)
-        request.load = protocol::LoadRequest{
-            .seed = trial.seed, .repeats = kLoadRepeats, .seconds = kLoadSeconds, .graph = !condition.fresh};
+        request.load = protocol::LoadRequest{.seed = trial.seed,
+                                             .repeats = kLoadRepeats,
+                                             .seconds = kLoadSeconds,
+                                             .graph = !condition.fresh && !condition.perturbed};
     }
     if (trial.sampled)
       request.sample = protocol::SampleRequest{.seed = trial.seed,
@@ -133,7 +161,7 @@ struct Runner::Impl {
     reply = std::move(*decoded);
     worker.events().read();
     if (reply.id != request_id || worker.has_said_more())
-      return worker.give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
+      return worker.give_up(CallOutcome::Crashed, "the subject sent its own reply to the judge");
     if (worker.events().has_ended())
       return worker.give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
     return {};
@@ -150,7 +178,7 @@ struct Runner::Impl {
       died_going_on = true;
       stop();
     }
-    if (worker.is_running() && !launched && (!is_virtual() || wanted == worker.machine())) return true;
+    if (worker.is_running() && !launched && wanted == worker.machine()) return true;
     const bool is_prepared = prepared && wanted == worker.machine();
     const bool is_launched = std::exchange(launched, false);
     if (!is_prepared && !is_launched) stop();
@@ -191,7 +219,7 @@ struct Runner::Impl {
   bool has_room(int64_t bytes, Observation& observation) {
     if (worker.grow(bytes)) return true;
     observation.outcome = CallOutcome::TooLarge;
-    observation.error = "the shared memory could not be made";
+    observation.error = "the shared memory could not be created";
     stop();
     return false;
   }
@@ -284,7 +312,7 @@ struct Runner::Impl {
     if (observation.sample) place_pieces(layout.calls.front().request, *observation.sample);
     observation.load = reply.load;
     observation.buffers = reply.buffers;
-    observation.busy_seconds = reply.busy;
+    observation.time = reply.time;
     observation.repeats = reply.gone_on ? reply.gone_on->repeats : 0;
     observation.repeats_fail =
         (reply.gone_on && reply.gone_on->differs) || std::exchange(died_going_on, false);
@@ -313,15 +341,32 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     observation.error = layout.error().text();
     return observation;
   }
+  if (trial.condition.perturbed && !impl_->is_virtual()) return run_perturbed(trial, *layout);
   if (trial.condition.fresh) restart();
-  take_spare();
-  // Tensors that need most of a GPU's memory wait for their turn.
-  std::optional<GpuTurn> turn;
-  if (trial.sampled && !impl_->is_virtual()) turn.emplace();
-  Observation observation = impl_->observe(trial, *layout);
+  const Machine wanted{trial.condition.gpu, trial.condition.clock};
+  if (!impl_->is_virtual() && impl_->worker.is_running() && wanted != impl_->worker.machine()) restart();
+  take_spare(wanted);
+  Observation observation =
+      trial.sampled && !impl_->is_virtual() ? run_giant(trial, *layout) : impl_->observe(trial, *layout);
   // A call that could not be captured into a graph may have left anything behind.
   if (observation.load && !trial.condition.fresh) restart();
   if (observation.outcome != CallOutcome::Unavailable) keep_spare();
+  return observation;
+}
+
+// Tensors that need much of a GPU's memory wait for their turn; where there was too little all the same, for all of it.
+Observation Runner::run_giant(const trial::Trial& trial, const MemoryFileLayout& layout) {
+  using Clock = std::chrono::steady_clock;
+  Observation observation;
+  double waited = 0;
+  for (const int64_t bytes : {bytes_of(layout), GpuTurn::kShares * GpuTurn::kShareBytes}) {
+    const auto begun = Clock::now();
+    const GpuTurn turn(bytes);
+    waited += std::chrono::duration<double>(Clock::now() - begun).count();
+    observation = impl_->observe(trial, layout);
+    if (observation.outcome != CallOutcome::NoDeviceMemory) break;
+  }
+  observation.turn_seconds = waited;
   return observation;
 }
 
@@ -331,12 +376,14 @@ void Runner::keep_spare() {
   if (impl_->is_virtual() || !options.witness.empty() || impl_->worker.is_python() || interrupted()) return;
   if (!spare_) spare_ = std::make_unique<Impl>(impl_->contract, impl_->subject, options);
   if (spare_->worker.is_running()) return;
+  spare_->worker.set_machine({});
   spare_->launched = spare_->worker.launch().outcome == CallOutcome::Ended;
   if (!spare_->launched) spare_->stop();
 }
 
-void Runner::take_spare() {
+void Runner::take_spare(const Machine& wanted) {
   if (impl_->worker.is_running() || !spare_ || !spare_->worker.is_running()) return;
+  if (wanted != spare_->worker.machine()) return;
   spare_->worker.set_timeout(impl_->worker.options().timeout);
   spare_->goes_on = impl_->goes_on;
   spare_->sample_seconds = impl_->sample_seconds;
@@ -345,7 +392,42 @@ void Runner::take_spare() {
   std::swap(impl_, spare_);
 }
 
+void Runner::begin_to_perturb() {
+  if (code_folder_) return;
+  code_folder_ = std::make_unique<TemporaryFolder>("code");
+  code_ = std::async(std::launch::async,
+                     [subject = impl_->subject, arch = impl_->contract.kernel.arch,
+                      folder = code_folder_->path()] { return perturbed_code(subject, arch, folder); });
+}
+
+// In a process of its own, which stays beside the other.
+Observation Runner::run_perturbed(const trial::Trial& trial, const MemoryFileLayout& layout) {
+  Observation observation;
+  if (!perturbed_) {
+    begin_to_perturb();
+    if (code_.valid()) {
+      const PerturbedCode code = code_.get();
+      code_problem_ = code.problem;
+      if (!code.file.empty()) {
+        RunnerOptions options = impl_->worker.options();
+        options.other_code = code.file;
+        perturbed_ = std::make_unique<Impl>(impl_->contract, impl_->subject, std::move(options));
+      }
+    }
+  }
+  if (!perturbed_) {
+    observation.outcome = CallOutcome::NotPerturbed;
+    observation.error = fmt::format("its code cannot be given pauses: {}", code_problem_);
+    return observation;
+  }
+  perturbed_->worker.set_timeout(impl_->worker.options().timeout);
+  if (trial.condition.fresh) perturbed_->stop();
+  return perturbed_->observe(trial, layout);
+}
+
 void Runner::prepare() {
+  const RunnerOptions& options = impl_->worker.options();
+  if (!impl_->is_virtual() && options.witness.empty() && !impl_->worker.is_python()) begin_to_perturb();
   if (!impl_->worker.is_python() || interrupted()) return;
   impl_->stop();
   impl_->worker.set_machine({});

@@ -3,20 +3,26 @@
 
 #include <sys/types.h>
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/temporary_folder.h"
 #include "contract/bindings.h"
 #include "protocol/event.h"
 #include "protocol/messages.h"
 #include "protocol/settings.h"
+#include "subject/perturbed_code.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
 
 namespace assay::subject {
+
+struct Machine;
+struct MemoryFileLayout;
 
 enum class Device : uint8_t { Virtual, Cuda };
 
@@ -34,9 +40,11 @@ struct RunnerOptions {
   std::string cudart;  // folder of the virtual libcudart.so.13; empty: ../lib beside this program
   // Folder of the libcudart.so.13 for a real GPU; empty: ASSAY_CUDA_RUNTIME, or else the toolkit's.
   std::string cuda_runtime;
-  // On a real GPU: a command that is put before the worker's, to observe it (sanitizer.h).
   uint64_t stand_in_seed = 0;  // of the schedule of a virtual device that stands in for a GPU; 0: text order
+  // On a real GPU: a command that is put before the worker's, to observe it (sanitizer.h).
   std::vector<std::string> witness;
+  std::string
+      other_code;  // … and device code that takes the place of the subject's (perturbed_code.h); empty: none
   double timeout = 30;  // seconds of one trial
   double loading = 30;  // seconds, at least, in which a worker must be ready
   double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
@@ -78,6 +86,7 @@ enum class CallOutcome : uint8_t {
   TimedOut,
   TooLarge,        // more memory than the worker may have
   NoDeviceMemory,  // a real GPU has no room for the buffers of the call
+  NotPerturbed,    // the device code cannot be given pauses: `error`
   Unavailable,     // no such device, or the worker could not start
 };
 
@@ -99,7 +108,8 @@ struct Observation {
   double seconds = 0;                            // of the call itself
   // Of a real GPU.
   std::optional<protocol::LoadReport> load;
-  double busy_seconds = 0;                     // in which it had work to do, since the observation before
+  protocol::WorkerTime time;                   // since the observation before
+  double turn_seconds = 0;                     // in which it was the turn of others
   int repeats = 0;                             // since then, of the call before: while it was judged
   bool repeats_fail = false;                   // one of them gave another result, or ended the process
   std::vector<protocol::BufferPlace> buffers;  // where a witness observes the worker
@@ -115,8 +125,8 @@ class Runner {
   Observation run(const trial::Trial& trial, const contract::Bindings& first,
                   const contract::Bindings* second = nullptr);
 
-  // Starts the worker of a Python subject, which imports and compiles first, ahead of the first trial; what comes of
-  // it shows in that trial.
+  // Ahead of the first trial: starts the worker of a Python subject, which imports and compiles first (what comes of it
+  // shows in that trial); begins to compile the code with pauses for a real GPU.
   void prepare();
 
   // Calls the subject without doing what it asks of the device: the events say which kernels it would have
@@ -143,11 +153,19 @@ class Runner {
   struct Impl;
 
  private:
-  void take_spare();
+  Observation run_giant(const trial::Trial& trial, const MemoryFileLayout& layout);
+  Observation run_perturbed(const trial::Trial& trial, const MemoryFileLayout& layout);
+  void begin_to_perturb();
+  void take_spare(const Machine& wanted);
   void keep_spare();
 
   std::unique_ptr<Impl> impl_;
   std::unique_ptr<Impl> spare_;  // of a real GPU: the next process
+  // Of a real GPU: a process with pauses in the device code, and that code.
+  std::unique_ptr<Impl> perturbed_;
+  std::unique_ptr<TemporaryFolder> code_folder_;
+  std::future<PerturbedCode> code_;
+  std::string code_problem_;
 };
 
 }  // namespace assay::subject

@@ -158,7 +158,6 @@ protocol::Settings WorkerProcess::settings() const {
   protocol::Settings settings;
   settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
   settings.quiet = true;
-  settings.engine = protocol::EngineChoice::Interpret;  // the sandbox is closed before a kernel is hot
   settings.report_code = is_python();
   settings.stall_milliseconds = kStall;
   settings.gpu = &kGpus[machine_.gpu];
@@ -174,12 +173,16 @@ protocol::WorkerSetup WorkerProcess::setup() const {
   return {.real_gpu = !is_virtual,
           .folder = folder_->path(),
           .is_ptx = is_ptx,
-          .path = is_ptx ? subject_.ptx : program(kLibraryName),
+          .path = !is_ptx                       ? program(kLibraryName)
+                  : options_.other_code.empty() ? subject_.ptx
+                                                : options_.other_code,
           .symbol = subject_.symbol,
           .is_kernel = subject_.launched,
           .returns_int = contract_.kernel.returns_int,
           .is_witnessed = !options_.witness.empty(),
-          .clock = is_virtual ? machine_.clock : 0};
+          .clock = machine_.clock,
+          .gpu = is_virtual ? 0 : machine_.gpu,
+          .other_code = options_.other_code};
 }
 
 // The folder of a file of the problem's, where neither the contract nor the subject lies in it.
@@ -307,8 +310,7 @@ Answer WorkerProcess::await_ready() {
     answer.error = fmt::format("while the subject was loaded: {}", answer.error);
   if (answer.outcome == CallOutcome::TimedOut && options_.device == Device::Cuda) {
     answer.outcome = CallOutcome::Unavailable;  // nothing of the subject has run
-    answer.error =
-        fmt::format("the GPU's driver gave no answer: {}; `assay doctor` may say why", answer.error);
+    answer.error = fmt::format("the GPU driver did not answer: {}; `assay doctor` may say why", answer.error);
   }
   if (answer.outcome != CallOutcome::Ended) return answer;
   const auto ready = protocol::decode_ready(answer.line);
@@ -402,7 +404,7 @@ Answer WorkerProcess::receive(double timeout) {
       looked = Clock::now();
       if (is_python() && (builds_.under_way() || has_children(child_))) timeout += builds_.allowance(passed);
       if (clock.seconds() > timeout)
-        return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
+        return give_up(CallOutcome::TimedOut, fmt::format("still running after {:.2g} s", timeout));
       if (clock.threads() > kMostThreads)
         return give_up(CallOutcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
       if (resident_bytes(child_) > options_.memory)

@@ -131,9 +131,8 @@ class Binder {
 
   std::string contradiction() const {
     return fmt::format(
-        "the contract's dims do not fit the slot `{}`: a dim would have two values; say with tensors = {{ … "
-        "}} in "
-        "[workload] which tensor is which",
+        "the contract's dims do not fit the slot `{}`: a dim would have two values; map the tensors with "
+        "tensors = {{ … }} in [workload]",
         slot_.name);
   }
 
@@ -194,10 +193,10 @@ class Binder {
   // Whether the slot's tensors can play these parts, and do not already.
   Result<void> add(contract::Place place, BoundTensor bound) {
     if (!bound.from.empty() && slot_.tensor(bound.from)->role == contract::Role::Out)
-      return error(place, fmt::format("`{}` is an output of the slot `{}`, and `{}` is read", bound.from,
+      return error(place, fmt::format("`{}` is an output of the slot `{}`, but `{}` is read", bound.from,
                                       slot_.name, bound.own));
     if (!bound.to.empty() && slot_.tensor(bound.to)->role == contract::Role::In)
-      return error(place, fmt::format("`{}` is an input of the slot `{}`, and `{}` is written", bound.to,
+      return error(place, fmt::format("`{}` is an input of the slot `{}`, but `{}` is written", bound.to,
                                       slot_.name, bound.own));
     for (const BoundTensor& other : result_.tensors)
       if ((!bound.from.empty() && other.from == bound.from) || (!bound.to.empty() && other.to == bound.to))
@@ -218,7 +217,7 @@ class Binder {
       if (std::ranges::find(result_.tensors, spec.name, &BoundTensor::own) != result_.tensors.end()) continue;
       if (!slot_.tensor(spec.name))
         return error(spec.place,
-                     fmt::format("the slot `{}` has no tensor `{}`, but {}; say which one it is: [workload] "
+                     fmt::format("the slot `{}` has no tensor `{}`, but {}; name it: [workload] "
                                  "tensors = {{ {} = \"…\" }}",
                                  slot_.name, spec.name, fmt::join(names_of(slot_.tensors), ", "), spec.name));
       BoundTensor bound;
@@ -386,21 +385,21 @@ std::string incomplete(const Contract& contract, const Binding& binding) {
     if (tensor.role == contract::Role::In || tensor.is_optional) continue;
     if (std::ranges::find(binding.tensors, tensor.name, &BoundTensor::to) == binding.tensors.end())
       return fmt::format(
-          "no tensor of the contract is the output `{}` of the slot `{}`; say which with tensors = "
+          "no tensor of the contract is the output `{}` of the slot `{}`; name it with tensors = "
           "{{ NAME = \"{}\" }} in [workload]",
           tensor.name, binding.slot->name, tensor.name);
   }
   for (const contract::Dim& dim : contract.dims)
     if (!binding.dims.contains(dim.name))
       return fmt::format(
-          "the dim `{}` does not follow from the slot `{}`; say what it is with dims = {{ {} = \"…\" }} "
+          "the dim `{}` does not follow from the slot `{}`; define it with dims = {{ {} = \"…\" }} "
           "in [workload]",
           dim.name, binding.slot->name, dim.name);
   for (const contract::ScalarSpec& scalar : contract.scalars)
     if (!binding.scalars.contains(scalar.name) && scalar.values.size() != 1)
       return fmt::format(
-          "the slot `{}` has no scalar `{}`; give it one value, or say with scalars = {{ {} = \"…\" }} in "
-          "[workload] what it is",
+          "the slot `{}` has no scalar `{}`; give it a single value, or map it with scalars = {{ {} = \"…\" "
+          "}} in [workload]",
           binding.slot->name, scalar.name, scalar.name);
   return "";
 }
@@ -444,7 +443,7 @@ Result<Placement> place(const Contract& contract, const Binding& binding, const 
   placement.own_extents = std::move(*own);
   if (bound.indices.empty()) {
     if (elements_in(placement.own_extents) == elements_in(placement.slot_extents)) return placement;
-    return Error{fmt::format("`{}` has the extents [{}] there, and the slot's `{}` has [{}]", bound.own,
+    return Error{fmt::format("`{}` has the extents [{}] there, but the slot's `{}` has [{}]", bound.own,
                              fmt::join(placement.own_extents, ", "), slots.name,
                              fmt::join(placement.slot_extents, ", "))};
   }
@@ -486,7 +485,7 @@ Result<Placement> place(const Contract& contract, const Binding& binding, const 
   }
   for (std::size_t i = 0; i < rank; ++i) {
     if (low[i] >= 0 && high[i] < placement.own_extents[i]) continue;
-    return Error{fmt::format("the subscript `{}` of `{}` goes from {} to {}, and the extent is {}",
+    return Error{fmt::format("the subscript `{}` of `{}` goes from {} to {}, but the extent is {}",
                              bound.subscripts[i].text(), bound.own, low[i], high[i],
                              placement.own_extents[i])};
   }

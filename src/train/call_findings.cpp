@@ -64,6 +64,7 @@ std::vector<Finding> call_findings(const contract::Contract& contract, const sub
     case CallOutcome::TimedOut:
     case CallOutcome::TooLarge:
     case CallOutcome::NoDeviceMemory:
+    case CallOutcome::NotPerturbed:
     case CallOutcome::Unavailable:
       return findings;
   }

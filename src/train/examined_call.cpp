@@ -146,8 +146,7 @@ Examined CallJudge::judged(const LegalCall& call, const judge::Outputs& outputs,
   if (!judgement) return {.elements = 0, .problem = judgement.error().text(), .findings = {}};
   if (call.is_moved && judgement->overflowing > 0)
     return {.elements = 0,
-            .problem =
-                "inputs that were moved to what the contract allows no longer fit together: results overflow",
+            .problem = "inputs clamped to the contract's ranges are no longer consistent: results overflow",
             .findings = {}};
   Examined examined{.elements = judgement->judged, .problem = {}, .findings = {}};
   for (Finding& finding :

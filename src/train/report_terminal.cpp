@@ -60,13 +60,12 @@ std::string teacher_text(const Training& training) {
                             short_number(signal->noise_gain), short_number(signal->candidate.relative_error),
                             short_number(signal->noise_error));
   return text +
-         (teacher.accused_step >= 0
-              ? fmt::format("not that of a right kernel (evidence 10^{:.0f})", teacher.log10_evidence)
-              : "within the noise") +
+         (teacher.accused_step >= 0 ? fmt::format("wrong (evidence 10^{:.0f})", teacher.log10_evidence)
+                                    : "within the noise") +
          about;
 }
 
-// "single calls, 7 states of the model, 64 calls, 1.2 million results: all within what rounding explains"
+// "single calls, 7 states of the model, 64 calls, 1.2 million results: all within the rounding budget"
 std::string states_text(const Report& report) {
   int64_t calls = 0, elements = 0, states = 0;
   double seconds = 0;
@@ -86,9 +85,8 @@ std::string states_text(const Report& report) {
       "single calls at {} of the model, {}, {}, {} results, {:.1f} s: ", counted_word(states, "state"),
       first_cell(report.teacher), counted_word(calls, "call"), elements, seconds);
   text += last.failed_site.empty()
-              ? std::string(elements > 0 ? "within what rounding explains" : "the contract accepts none")
-              : fmt::format("not those of a right kernel in the state \"{}\", at {}", last.name,
-                            last.failed_site);
+              ? std::string(elements > 0 ? "within the rounding budget" : "the contract accepts none")
+              : fmt::format("wrong in the state \"{}\", at {}", last.name, last.failed_site);
   if (!without.empty() && elements > 0)
     text += fmt::format("; not accepted by the contract: {}", fmt::join(without, ", "));
   if (!problem.empty()) text += fmt::format("; some could not be judged: {}", problem);
@@ -133,7 +131,7 @@ std::string matrix_text(const Report& report, int width) {
   const bool is_wrong = report.verdict == judge::Verdict::Fail;
   std::string text = fmt::format("\n{}\n{}",
                                  is_wrong ? report::wrapped(std::string(kLegend), width, "")
-                                          : "largest gap between the losses with and without the kernel\n",
+                                          : "largest loss gap between runs with and without the kernel\n",
                                  padded(head));
   for (const TokenSource source : sources) {
     std::vector<std::string> lines = {fmt::format("  {:<{}}", to_string(source), kNameWidth)};
@@ -158,16 +156,15 @@ std::string amounts_text(const Training& training) {
   std::string text = fmt::format("slot {}", training.slot);
   if (!report.sites.empty()) text += fmt::format(", at {}", fmt::join(report.sites, ", "));
   for (const std::string& refused : report.refused) text += fmt::format("\nnot at {}", refused);
-  text += fmt::format("\n{}, width {}, vocabulary {}, {} tokens a step, seed {}",
+  text += fmt::format("\n{}, width {}, vocabulary {}, {} tokens per step, seed {}",
                       counted_word(sizes.layers, "layer"), sizes.width, sizes.vocabulary, sizes.tokens(),
                       training.options.seed);
   text += fmt::format("\n{} of the kernel on the {} device in {:.1f} s, everything in {:.1f} s{}",
                       counted_word(report.candidate_calls, "call"), training.device, report.candidate_seconds,
                       report.seconds, report.is_resumed ? " after a checkpoint" : "");
-  text +=
-      fmt::format("\nthe comparison of gradients fails a right kernel with a probability of at most {:.0e}{}",
-                  training.options.false_alarms, report.cells.size() > 1 ? " over all cells" : "");
-  if (!report.cells.empty()) text += "; a gap of the losses counts if it stands out of six trusted runs";
+  text += fmt::format("\nthe gradient comparison fails a right kernel with a probability of at most {:.0e}{}",
+                      training.options.false_alarms, report.cells.size() > 1 ? " over all cells" : "");
+  if (!report.cells.empty()) text += "; a loss gap counts if it exceeds the noise of six trusted runs";
   return text;
 }
 

@@ -138,7 +138,7 @@ class SubjectCalls {
       for (const int64_t extent : *extents) all *= extent;
       if (count != all)
         return Error{
-            fmt::format("{} elements of `{}` are bound to the slot, and it has {}", count, name, all)};
+            fmt::format("{} elements of `{}` are bound to the slot, which has {}", count, name, all)};
     }
     return &shapes_.emplace(shape, std::move(prepared)).first->second;
   }
@@ -236,7 +236,7 @@ class SubjectCalls {
   }
 
   static std::string failure(const subject::Observation& seen) {
-    if (seen.outcome == subject::CallOutcome::TimedOut) return "it did not end: " + seen.error;
+    if (seen.outcome == subject::CallOutcome::TimedOut) return "it did not finish: " + seen.error;
     if (seen.outcome != subject::CallOutcome::Ended) return seen.error;
     const subject::Call& call = seen.calls.front();
     if (call.returned != 0) return fmt::format("it returned {}", call.returned);

@@ -133,7 +133,7 @@ class Trainer {
     report.candidate_seconds = count.seconds;
     report.seconds = before_ + seconds_since(begun_);
     if (report.reason.empty() && count.calls == 0)
-      report.reason = "the kernel accepts the shapes of no site of its slot";
+      report.reason = "the kernel accepts none of the shapes at which the model uses its slot";
     report.verdict = judge::verdict_of(report.findings, true, !report.reason.empty());
     if (is_stopped_) keep();
     return report;

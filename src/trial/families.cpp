@@ -105,7 +105,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::Permuted, "permuted", "all different"},
     {Family::NearTop, "near-top", "all close to the largest legal value"},
     {Family::Extremes, "extremes", "the smallest and the largest legal value"},
-    {Family::Largest, "largest", "all of them the value that is largest in size"},
+    {Family::Largest, "largest", "all equal to the value of largest magnitude"},
     {Family::Runs, "runs", "stretches of equal values"},
     {Family::AllOnes, "all-ones", "all set"},
     {Family::AllZeros, "all-zeros", "none set"},
@@ -633,7 +633,7 @@ std::vector<Family> families_for(const TensorSpec& spec) {
 
 Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family family, uint64_t seed) {
   if (spec.values.kind == ValuesKind::Generated)
-    return Error{fmt::format("the generator makes no `{}`, which only it knows the values of", spec.name)};
+    return Error{fmt::format("the generator does not make `{}`, whose values only it knows", spec.name)};
   auto extents = spec.extents(shape);
   if (!extents) return extents.error();
   Tensor tensor = Tensor::zeros(spec.dtype, std::move(*extents));

@@ -144,6 +144,18 @@ void Plan::put_needed_first() {
     for (PlannedTrial& planned : part) queue_.push_back(std::move(planned));
 }
 
+// Stages make shapes as small as the promise allows, which may still be too large.
+void Plan::drop_too_large() {
+  const auto is_whole = [](const PlannedTrial& planned) {
+    return !planned.trial.sampled && planned.trial.sparse.empty();
+  };
+  std::erase_if(queue_, [&](const PlannedTrial& planned) {
+    const auto size = size_of(contract_, planned.trial.shape);
+    return is_whole(planned) && !planned.required && (!size || size->bytes > options_.max_bytes);
+  });
+  only_giants_ = std::none_of(queue_.begin(), queue_.end(), is_whole);
+}
+
 void Plan::build() {
   if (contract_.only_listed_shapes) {
     cheapest_ = contract_.shapes;
@@ -164,8 +176,12 @@ void Plan::build() {
     add_model_sizes();
     add_wide();
     add_giant();
+    add_short_sums();
+    add_scalar_values();
+    add_conditions_of_several_blocks();
   }
   interleave();
+  drop_too_large();
   planned_ = queue_.size();
   require_each_kind();
   put_needed_first();

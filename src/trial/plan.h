@@ -38,6 +38,7 @@ struct PlanOptions {
   double quick_steps = 4e6;         // of the formula, likewise
   bool machines = true;             // the device can present itself as different GPUs, and takes schedules
   bool load = false;                // the device is a real GPU, which other kernels can fill
+  bool presents = false;            // … and can present itself as a smaller one
   bool samples = false;             // the device can run some blocks of a grid
   SizeConstants constants;          // of the kernel's code
 };
@@ -75,6 +76,8 @@ class Plan {
   void drop_sampled();
   // Giant shapes are promised that the device cannot run by a sample (PlanOptions::samples).
   bool leaves_out_giants() const { return leaves_out_giants_; }
+  // Every shape that is promised is too large to be run whole: there are trials by a sample of the blocks, and no others.
+  bool only_giants() const { return only_giants_; }
   // Those that are left wait for what a pass requires: they have had their share of the time.
   void postpone_sampled();
 
@@ -92,6 +95,8 @@ class Plan {
            std::map<std::string, Family, std::less<>> families = {}, Condition condition = {},
            bool required = false);
   void add_plain_and_long();
+  void add_short_sums();
+  void add_scalar_values();
   void add_required();
   void add_problem_inputs();
   contract::Shape listed(std::size_t turn) const;
@@ -102,6 +107,7 @@ class Plan {
   std::vector<contract::Shape> shapes_for_cases() const;
   std::vector<contract::Scalars> scalars_for_cases(const contract::Scalars& plain) const;
   void add_conditions();
+  void add_conditions_of_several_blocks();
   void add_edges();
   void add_corners();
   void add_thresholds();
@@ -110,6 +116,7 @@ class Plan {
   void add_wide();
   void add_giant();
   void interleave();
+  void drop_too_large();
   void require_each_kind();
   void require_wide();
   void put_needed_first();
@@ -127,6 +134,8 @@ class Plan {
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
   Condition rotating_condition();
+  void add_load(const contract::Shape& shape);
+  void add_other_machines();
   void require_machines();
   PlannedTrial placed(PlannedTrial planned);
 
@@ -140,7 +149,7 @@ class Plan {
   std::deque<PlannedTrial> hidden_, again_;  // the latter at their other shapes
   std::set<std::string> kinds_tried_;        // of inputs and conditions: judged, or in one of these
   std::vector<std::vector<PlannedTrial>> stages_;
-  bool leaves_out_giants_ = false;
+  bool leaves_out_giants_ = false, only_giants_ = false;
   std::vector<contract::Shape>
       cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
   std::size_t planned_ = 0, skipped_ = 0;

@@ -118,6 +118,13 @@ inline constexpr ScheduleKind kExtremeOrders[][3] = {
 };
 static_assert(std::size(kExtremeOrders) == std::size(kConditionSizes));
 inline constexpr int64_t kManyCallsSize = 5;
+// Elements of all tensors from which a kernel has several blocks as a rule; and the sizes, where those above have fewer. Chosen:
+// 16 blocks of 1,024 threads.
+inline constexpr double kElementsOfSeveralBlocks = 1 << 14;
+inline constexpr int64_t kSizesOfSeveralBlocks[] = {512, 2048, 8192, 16384};
+// Orders that they are run in, alone and beside another call.
+inline constexpr ScheduleKind kOrdersOfSeveralBlocks[] = {ScheduleKind::Interleaved, ScheduleKind::Starved,
+                                                          ScheduleKind::LastFirst, ScheduleKind::Shuffled};
 // Of sums that must come out the same in every order. Plan.RepeatsSumsOfUnlikeNumbersWhereBitsMustBeTheSame
 // wants two.
 inline constexpr int64_t kRepeatedSumSizes[] = {600, 2100};
@@ -127,6 +134,13 @@ inline constexpr uint64_t kOverlapStep = 24, kOverlapOther = 9;
 inline constexpr uint64_t kRepeatedSchedule = 11, kMovedSchedule = 9, kRepeatedSumSchedule = 12;
 static_assert(lanes_drift(kRepeatedSchedule) &&
               schedule_kind(kRepeatedSumSchedule) == ScheduleKind::LastFirst);
+
+// ---- Scalars ----
+
+// Sizes at which each value of a scalar is tried; the first is required. Values of each. Chosen: a shift or a window that
+// is larger than what it is applied to meets the two smallest sizes first.
+inline constexpr int64_t kScalarSizes[] = {2, 1, 3, kConditionSize};
+inline constexpr std::size_t kMostValuesInSmallShapes = 4;
 
 // ---- What a pass requires ----
 

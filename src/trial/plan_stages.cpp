@@ -1,5 +1,7 @@
-// The stages of a plan: the trials of each kind, the most telling first.
+// The stages of a plan that are about inputs and conditions (plan_shapes.cpp: about shapes): the trials of each kind, the most
+// telling first.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -7,12 +9,11 @@
 #include "contract/formula_case.h"
 #include "contract/legal_shape.h"
 #include "trial/families.h"
-#include "trial/giant.h"
 #include "trial/plan.h"
+#include "trial/plan_inputs.h"
 #include "trial/plan_limits.h"
 #include "trial/scalars.h"
 #include "trial/shapes.h"
-#include "trial/sparse.h"
 
 namespace assay::trial {
 
@@ -21,7 +22,6 @@ using contract::Dim;
 using contract::Shape;
 using contract::TensorSpec;
 using contract::ValuesKind;
-using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
@@ -54,34 +54,9 @@ bool takes_negative(const TensorSpec& spec) {
   return spec.values.kind != ValuesKind::Positive && spec.values.kind != ValuesKind::Probabilities;
 }
 
-// The families that make sums long and hard, as far as each input knows them.
-Families hard_sums(const Contract& contract, Family floats, Family integers) {
-  const bool largest_sums = floats == Family::SameSign || integers == Family::Extremes;
-  Families families;
-  for (const TensorSpec* spec : contract.inputs()) {
-    Family wanted = contract::is_float(spec->dtype) ? floats : integers;
-    if (largest_sums && spec->values.kind == ValuesKind::Integers)
-      wanted = integers == Family::Extremes ? Family::Largest : Family::NearTop;
-    const std::vector<Family> known = families_for(*spec);
-    families[spec->name] =
-        std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
-  }
-  return families;
-}
-
 // Scalars that are changed at once to find a call of a case, and calls that are considered at each shape. Chosen: a
 // condition on three flags is rare, and one that is not met is reported.
 constexpr std::size_t kMostScalarsChanged = 2, kMostScalarChoices = 400;
-
-Families all(const Contract& contract, Family floats) {
-  return hard_sums(contract, floats, Family::Uniform);
-}
-
-// For sizes of which each is tried once: a missing term is lost among terms of both signs, and shows among
-// terms of one; a softmax of large scores shows nothing else. So they take turns.
-Families turns(const Contract& contract, uint64_t turn) {
-  return turn % 2 == 0 ? Families() : all(contract, Family::SameSign);
-}
 
 }  // namespace
 
@@ -197,6 +172,51 @@ void Plan::add_plain_and_long() {
       rotating_condition());
 }
 
+// A long sum of numbers about a large mean may lose as much to rounding as a formula that cancels (a variance by the mean
+// of squares), so that only short ones tell the two apart.
+void Plan::add_short_sums() {
+  stages_.emplace_back();
+  const bool knows = std::ranges::any_of(contract_.inputs(), [](const TensorSpec* spec) {
+    const std::vector<Family> known = families_for(*spec);
+    return std::find(known.begin(), known.end(), Family::LargeMean) != known.end();
+  });
+  if (!knows) return;
+  const Shape shape = quick(uniform_shape(contract_, kBesideStretched));
+  add("short sums", shape, hard_sums(contract_, Family::LargeMean, Family::Uniform), rotating_condition());
+  requirements_.add(RequirementGroup::Inputs, "large-mean in short sums", [shape](const Trial& trial) {
+    return std::ranges::all_of(shape,
+                               [&](const auto& dim) { return trial.shape.at(dim.first) <= dim.second; }) &&
+           std::ranges::any_of(trial.families,
+                               [](const auto& family) { return family.second == Family::LargeMean; });
+  });
+}
+
+// Each value of each scalar in small shapes, where a count is less than the scalar: a shift of 3 in a row of 2.
+void Plan::add_scalar_values() {
+  stages_.emplace_back();
+  for (const int64_t size : kScalarSizes)
+    for (const contract::ScalarSpec& spec : contract_.scalars) {
+      std::vector<double> values = spec.is_range() ? std::vector<double>{spec.low, spec.high} : spec.values;
+      const bool is_presence = std::ranges::any_of(contract_.inputs(), [&](const TensorSpec* input) {
+        return input->optional && spec.name == contract::presence_of(input->name);
+      });
+      if (is_presence || values.size() < 2) continue;
+      if (values.size() > kMostValuesInSmallShapes) values.resize(kMostValuesInSmallShapes);
+      const Shape shape = quick(uniform_shape(contract_, size), kEachShare);
+      for (const double value : values) {
+        const contract::Scalar scalar = scalar_of(spec, value);
+        add("scalar values", shape, {}, rotating_condition());
+        stages_.back().back().trial.scalars[spec.name] = scalar;
+        if (size != kScalarSizes[0]) continue;
+        requirements_.add(RequirementGroup::Inputs,
+                          fmt::format("{} = {:.6g} in a small shape", spec.name, value),
+                          [shape, name = spec.name, scalar](const Trial& trial) {
+                            return trial.shape == shape && trial.scalars.at(name).bits == scalar.bits;
+                          });
+      }
+    }
+}
+
 void Plan::add_required() {
   stages_.emplace_back();
   for (const Shape& shape : contract_.shapes) {
@@ -251,9 +271,23 @@ void Plan::add_families() {
   for (std::size_t i = 0; i < std::min(values, kMostScalarValues); ++i) {
     add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
         all(contract_, Family::SmallScale), rotating_condition());
-    for (const contract::ScalarSpec& spec : contract_.scalars)
-      if (i < spec.values.size())
-        stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
+    for (const contract::ScalarSpec& spec : contract_.scalars) {
+      if (i >= spec.values.size()) continue;
+      const contract::Scalar scalar = scalar_of(spec, spec.values[i]);
+      stages_.back().back().trial.scalars[spec.name] = scalar;
+      const bool is_small = std::ranges::any_of(stages_.back().back().trial.families, [](const auto& family) {
+        return family.second == Family::SmallScale;
+      });
+      if (spec.values.size() < 2 || !contract::is_float(spec.dtype) || !is_small) continue;
+      requirements_.add(RequirementGroup::Inputs,
+                        fmt::format("small-scale with {} = {:.6g}", spec.name, spec.values[i]),
+                        [name = spec.name, scalar](const Trial& trial) {
+                          return trial.scalars.at(name).bits == scalar.bits &&
+                                 std::ranges::any_of(trial.families, [](const auto& family) {
+                                   return family.second == Family::SmallScale;
+                                 });
+                        });
+    }
   }
   add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
       all(contract_, Family::HeavyTail), rotating_condition());
@@ -374,8 +408,29 @@ std::vector<contract::Scalars> Plan::scalars_for_cases(const contract::Scalars& 
   return found;
 }
 
+// On a real GPU. Races show under load, and where warps and lanes do not keep pace; some in long sums alone.
+void Plan::add_load(const Shape& shape) {
+  const auto families = hard_sums(contract_, Family::Natural, Family::FewValues);
+  add("under load", shape, families,
+      {.ordered = false, .overlapped = contract_.require.concurrent, .loaded = true});
+  add("pauses in the kernel", shape, families, {.ordered = false, .loaded = true, .perturbed = true});
+}
+
+// A real GPU presents itself as a slice of one and as a smaller one, on other days.
+void Plan::add_other_machines() {
+  constexpr uint8_t kMachines[] = {1, 2};  // of kGpus, each with one of kClocks
+  for (const uint8_t machine : kMachines)
+    add("other machines", quick(uniform_shape(contract_, kConditionSize), kEachShare), {},
+        {.ordered = false, .gpu = machine, .clock = kClocks[machine]});
+  requirements_.add(RequirementGroup::Conditions, "a smaller GPU",
+                    [](const Trial& trial) { return trial.condition.gpu != 0; });
+  requirements_.add(RequirementGroup::Conditions, "another date",
+                    [](const Trial& trial) { return trial.condition.clock != 0; });
+}
+
 void Plan::add_conditions() {
   stages_.emplace_back();
+  if (options_.presents) add_other_machines();
   const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
@@ -414,7 +469,7 @@ void Plan::add_conditions() {
     // Sums of alike numbers come out the same in every order.
     if (contract_.require.deterministic && value == kConditionSize) {
       requirements_.add(
-          RequirementGroup::Conditions, "sums of unlike numbers, repeated", [](const Trial& trial) {
+          RequirementGroup::Conditions, "sums of different numbers, repeated", [](const Trial& trial) {
             return trial.condition.repeated &&
                    std::any_of(trial.families.begin(), trial.families.end(),
                                [](const auto& family) { return family.second == Family::HeavyTail; });
@@ -423,9 +478,7 @@ void Plan::add_conditions() {
         add("repeated calls", quick(uniform_shape(contract_, longer)), all(contract_, Family::HeavyTail),
             {.schedule = kRepeatedSumSchedule, .repeated = true});
     }
-    if (options_.load)
-      add("under load", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
-          {.ordered = false, .overlapped = contract_.require.concurrent, .loaded = true});
+    if (options_.load) add_load(shape(value));
     add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = kRepeatedSchedule, .repeated = true});
@@ -437,262 +490,48 @@ void Plan::add_conditions() {
     add("related calls", shape(draws_by_seed(contract_) ? std::max(value, kSeededDraws) : value), {},
         {.related = true});
   }
+  if (!options_.load) return;
+  for (const Dim& dim : contract_.dims)
+    if (!dim.is_constant())
+      add("pauses in the kernel", stretch(dim), hard_sums(contract_, Family::Natural, Family::FewValues),
+          {.ordered = false, .loaded = true, .perturbed = true});
 }
 
-void Plan::add_edges() {
+// Where a tensor has one dim, the sizes of conditions make one block or two. What blocks do to each other, and calls to blocks
+// of other calls, takes several.
+void Plan::add_conditions_of_several_blocks() {
   stages_.emplace_back();
-  std::vector<std::vector<int64_t>> values, tiles;
-  std::size_t most = 0;
-  for (const Dim& dim : contract_.dims) {
-    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : interesting(dim, kMostEdge));
-    tiles.push_back(tile_edges(dim));
-    most = std::max(most, values.back().size());
-  }
-  for (std::size_t i = 0; i < most; ++i) {
-    for (std::size_t d = 0; d < contract_.dims.size(); ++d) {
-      if (i >= values[d].size()) continue;
-      const Dim& dim = contract_.dims[d];
-      const int64_t value = values[d][i];
-      Shape shape = uniform_shape(contract_, kBesideEdge[(i + d) % std::size(kBesideEdge)]);
-      shape[dim.name] = value;
-      Fitted fitted{shape, false, false};
-      if (std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end()) {
-        // What a pass requires has to be cheap.
-        const Limits cheap{kEdgeElements, options_.max_bytes, kEdgeSteps};
-        fitted = fit(contract_, work_, shape, cheap, dim.name);
-        fitted.fits &= fitted.shape.at(dim.name) == value;
-        if (fitted.fits) require_dim(RequirementGroup::Edges, dim, "=", value);
-      }
-      const Limits limits{options_.quick_elements * kUnhurried, options_.max_bytes,
-                          options_.quick_steps * kUnhurried};
-      if (!fitted.fits) fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
-      if (fitted.fits) add("edges", std::move(fitted.shape), random_families(), rotating_condition());
-    }
-  }
-}
-
-// "rows = 33", or "rows >= 8192".
-void Plan::require_dim(RequirementGroup group, const Dim& dim, std::string_view relation, int64_t value) {
-  requirements_.add(group, fmt::format("{} {} {}", dim.name, relation, value),
-                    [name = dim.name, value, exact = relation == "="](const Trial& trial) {
-                      const int64_t tried = trial.shape.at(name);
-                      return trial.sparse.empty() && (exact ? tried == value : tried >= value);
-                    });
-}
-
-bool Plan::within_corners(const Shape& shape) const {
-  return within(shape, kCornerElements, kCornerSteps, kCornerRows);
-}
-
-bool Plan::within(const Shape& shape, double elements, double steps, int64_t rows) const {
-  const auto size = work_.of(shape);
-  return size && size->elements <= elements && size->steps <= steps &&
-         leading_extent(contract_, shape) <= rows;
-}
-
-// The largest value of a dim within the limits of corners, all others at their smallest.
-Shape Plan::farthest(const Dim& dim) const {
-  const Shape smallest = uniform_shape(contract_, 1);
-  const auto with = [&](int64_t value) {
-    Shape shape = smallest;
-    shape[dim.name] = value;
-    return contract::legal_shape(contract_, std::move(shape), dim.name);
+  const auto elements = [&](const Shape& shape) {
+    const Result<Size> size = size_of(contract_, shape);
+    return size ? size->elements : 0;
   };
-  const auto within = [&](int64_t value) {
-    const std::optional<Shape> shape = with(value);
-    return shape && within_corners(*shape);
+  const auto shape_of = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
+  Shape shape = shape_of(kLargerConditionSize);
+  if (elements(shape) >= kElementsOfSeveralBlocks) return;
+  for (const int64_t value : kSizesOfSeveralBlocks)
+    if (elements(shape) < kElementsOfSeveralBlocks) shape = shape_of(value);
+  if (elements(shape) < kElementsOfSeveralBlocks) return;  // the promise has no such shape
+  const auto add_one = [&](std::string_view stage, const Condition& condition) {
+    std::vector<std::string> wanted = {std::string(describe(schedule_kind(condition.schedule)))};
+    if (condition.overlapped) wanted.emplace_back("two calls at once");
+    add(stage, shape, hard_sums(contract_, Family::Natural, Family::FewValues), condition);
+    requirements_.add(RequirementGroup::Conditions,
+                      fmt::format("{} in several blocks", fmt::join(wanted, ", ")),
+                      [&contract = contract_, wanted](const Trial& trial) {
+                        const std::vector<std::string> kinds = kinds_of(trial.condition);
+                        const Result<Size> size = size_of(contract, trial.shape);
+                        return size && size->elements >= kElementsOfSeveralBlocks &&
+                               std::ranges::all_of(wanted, [&](const std::string& kind) {
+                                 return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+                               });
+                      });
   };
-  int64_t low = 0, high = (dim.highest() - dim.lowest()) / dim.multiple_of;
-  while (low < high) {
-    const int64_t middle = high - (high - low) / 2;
-    if (within(dim.lowest() + middle * dim.multiple_of)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return with(dim.lowest() + low * dim.multiple_of).value_or(smallest);
-}
-
-void Plan::add_corners() {
-  stages_.emplace_back();
-  const Shape smallest = uniform_shape(contract_, 1);
-  requirements_.add(RequirementGroup::Corners, "the smallest shape",
-                    [smallest](const Trial& trial) { return trial.shape == smallest; });
-  Shape joint = smallest;
-  for (const Dim& dim : contract_.dims) {
-    if (dim.is_constant()) continue;
-    Shape shape = farthest(dim);
-    joint[dim.name] = shape[dim.name];
-    require_dim(RequirementGroup::Corners, dim, ">=", shape[dim.name]);
-    add("corners", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
-        rotating_condition());
-  }
-  const Limits limits{kCornerElements, options_.max_bytes, kCornerSteps};
-  joint = fit(contract_, work_, std::move(joint), limits).shape;
-  const auto size = work_.of(joint);
-  if (!size) return;
-  requirements_.add(RequirementGroup::Corners, fmt::format("{:.0f} elements at once", size->elements),
-                    [&contract = contract_, elements = size->elements](const Trial& trial) {
-                      const auto tried = size_of(contract, trial.shape);
-                      return trial.sparse.empty() && tried && tried->elements >= elements;
-                    });
-  add("corners", std::move(joint), hard_sums(contract_, Family::Natural, Family::Uniform),
-      rotating_condition());
-}
-
-// Around the constants of the kernel's code: one dim at a time with the others small; then two dims together,
-// by themselves or as a product, the cheapest first.
-void Plan::add_thresholds() {
-  stages_.emplace_back();
-  std::vector<std::vector<int64_t>> values;
-  std::vector<std::size_t> required;  // the first of the values of each dim
-  for (const Dim& dim : contract_.dims) {
-    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : thresholds_.values(dim));
-    required.push_back(dim.is_constant() ? 0 : thresholds_.required(dim).size());
-  }
-  const Limits alone{kThresholdElements, options_.max_bytes, options_.quick_steps * kUnhurried};
-  for (std::size_t i = 0; i < kMostThresholds; ++i) {
-    for (std::size_t d = 0; d < values.size(); ++d) {
-      if (i >= values[d].size()) continue;
-      const Dim& dim = contract_.dims[d];
-      Shape shape = uniform_shape(contract_, kBesideThreshold[(i + d) % std::size(kBesideThreshold)]);
-      shape[dim.name] = values[d][i];
-      Fitted fitted = fit(contract_, work_, std::move(shape), alone, dim.name);
-      if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
-      if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
-      if (i < required[d] && within(fitted.shape, kNamedElements, kNamedSteps, kNamedRows))
-        require_dim(RequirementGroup::Thresholds, dim, "=", values[d][i]);
-      add("thresholds", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
-    }
-  }
-  add_joint(thresholds_.pairs());
-  add_joint(thresholds_.products());
-}
-
-// Shapes in which several dims matter together, the cheapest first.
-void Plan::add_joint(std::vector<Shape> shapes) {
-  stages_.emplace_back();
-  for (Shape& shape : shapes) shape = near_legal(contract_, shape);
-  std::erase_if(shapes, [&](const Shape& shape) {
-    const auto size = work_.of(shape);
-    return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;
-  });
-  std::stable_sort(shapes.begin(), shapes.end(),
-                   [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
-  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
-  int large = 0;
-  for (std::size_t i = 0; i < std::min(shapes.size(), kMostThresholds); ++i) {
-    const bool brief = work_.of(shapes[i])->elements > options_.max_elements;
-    if (brief && ++large > kMostLargeJoint) break;
-    add("thresholds", shapes[i], turns(contract_, trials_), rotating_condition());
-    stages_.back().back().brief = brief;
-    if (i < kMostRequiredJoint && within(shapes[i], kNamedElements, kNamedSteps, kNamedRows))
-      requirements_.add(
-          RequirementGroup::Thresholds, contract::to_string(shapes[i]),
-          [shape = shapes[i]](const Trial& trial) { return trial.sparse.empty() && trial.shape == shape; });
-  }
-}
-
-void Plan::add_model_sizes() {
-  stages_.emplace_back();
-  std::vector<std::vector<int64_t>> values;
-  std::size_t most = 0;
-  for (const Dim& dim : contract_.dims) {
-    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : model_sizes(dim));
-    most = std::max(most, values.back().size());
-  }
-  const Limits limits{kThresholdElements, options_.max_bytes, options_.quick_steps};
-  for (std::size_t i = 0; i < most; ++i) {
-    for (std::size_t d = 0; d < values.size(); ++d) {
-      if (i >= values[d].size()) continue;
-      const Dim& dim = contract_.dims[d];
-      Shape shape = uniform_shape(contract_, kBesideModelSize[(i + d) % std::size(kBesideModelSize)]);
-      shape[dim.name] = values[d][i];
-      Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
-      if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
-      if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
-      add("model sizes", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
-    }
-  }
-}
-
-// Where 16 bits end, and the promise. Indices take their extremes, so that the far end is reached.
-void Plan::add_wide() {
-  stages_.emplace_back();
-  const Limits limits{options_.max_elements, options_.max_bytes};
-  const auto fitted = [&](const Dim& dim, int64_t value, int64_t others) {
-    Shape shape = uniform_shape(contract_, others);
-    shape[dim.name] = value;
-    return fit(contract_, work_, std::move(shape), limits, dim.name);
-  };
-  std::vector<Shape> wide;
-  for (const Dim& dim : contract_.dims) {
-    if (dim.is_constant()) continue;
-    Fitted widest = fitted(dim, dim.highest(), 1);
-    int64_t reached = widest.fits ? widest.shape.at(dim.name) : dim.lowest();
-    // Halving stops short of the limit, at a power of two as a rule.
-    for (const double more : kLengthened) {
-      const int64_t value = snap(dim, static_cast<int64_t>(static_cast<double>(reached) * more));
-      if (value <= reached || reached >= dim.highest()) continue;
-      if (Fitted grown = fitted(dim, value, 1); grown.fits && grown.shape.at(dim.name) == value) {
-        widest = std::move(grown);
-        reached = value;
-        break;
-      }
-    }
-    std::vector<int64_t> values;
-    for (const int64_t end : kEndsOf16Bits) {
-      if (reached > end) values.push_back(snap(dim, std::min(end + kBeyond, reached)));
-    }
-    // What the trials that open the plan are too short for, where a formula takes many steps for an element.
-    const int64_t stretched = snap(dim, kStretched);
-    if (stretched < reached && stretch(dim).at(dim.name) < stretched) values.push_back(stretched);
-    if (values.empty() || reached > *std::max_element(values.begin(), values.end()))
-      values.push_back(reached);
-    for (const int64_t value : values) {
-      if (Fitted f = fitted(dim, value, kBesideWide); f.fits && f.shape.at(dim.name) == value) {
-        wide.push_back(std::move(f.shape));
-      }
-    }
-    if (widest.fits) wide.push_back(widest.shape);
-  }
-  // All dims together.
-  Shape whole;
-  for (const Dim& dim : contract_.dims) whole[dim.name] = dim.highest();
-  if (Fitted f = fit(contract_, work_, std::move(whole), limits); f.fits) wide.push_back(std::move(f.shape));
-  // The cheapest first: each of them shows that much is affordable.
-  std::stable_sort(wide.begin(), wide.end(),
-                   [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
-  for (const double elements : kEndsOf32Bits) {
-    for (SparseShape& sparse : sparse_shapes(contract_, elements, options_.max_sparse_bytes)) {
-      add("more than 2^31 elements", std::move(sparse.shape), {}, {.ordered = false});
-      stages_.back().back().trial.sparse = sparse.dim;
-      stages_.back().back().brief = true;
-    }
-  }
-  for (Shape& shape : wide) {
-    add(kWide, std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
-        rotating_condition());
-    stages_.back().back().brief = true;
-  }
-}
-
-// The corners of the promise, however large, by a sample of the blocks.
-void Plan::add_giant() {
-  stages_.emplace_back();
-  if (contract_.generator) return;
-  std::vector<Shape> giants = giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes);
-  leaves_out_giants_ = !options_.samples && !giants.empty();
-  if (leaves_out_giants_) return;
-  for (Shape& shape : giants) {
-    add("giant shapes", std::move(shape), {}, {.ordered = false});
-    stages_.back().back().trial.sampled = true;
-    stages_.back().back().brief = true;
-    const Shape& planned = stages_.back().back().trial.shape;
-    requirements_.add(RequirementGroup::Giants,
-                      fmt::format("{} by a sample of the blocks", contract::to_string(planned)),
-                      [planned](const Trial& trial) { return trial.shape == planned; });
+  for (const ScheduleKind kind : kOrdersOfSeveralBlocks) {
+    if (!options_.machines && is_extreme(kind)) continue;
+    const uint64_t schedule = schedule_of(kind, random_.bits() >> kScheduleShift);
+    if (is_extreme(kind)) add_one("extreme schedules", {.schedule = schedule});
+    if (contract_.require.concurrent)
+      add_one("overlapping calls", {.schedule = schedule, .overlapped = true});
   }
 }
 

@@ -54,6 +54,7 @@ constexpr Switch kSwitches[] = {
     {"host_poison", &Condition::host_poison},
     {"shared_inputs", &Condition::shared_inputs, "inputs at one address"},
     {"loaded", &Condition::loaded, "under load"},
+    {"perturbed", &Condition::perturbed, "with pauses in the kernel"},
     {"looped", &Condition::looped, "many calls"},
 };
 
@@ -178,9 +179,10 @@ Json to_json(const Trial& trial) {
   condition["cycles"] = trial.condition.cycles;
   condition["shift"] = trial.condition.shift;
   if (trial.condition.alignment != 0) condition["alignment"] = trial.condition.alignment;
-  for (const Switch& s : kSwitches)
-    if (s.member != &Condition::loaded || trial.condition.loaded)
-      condition[s.name] = trial.condition.*s.member;
+  for (const Switch& s : kSwitches) {
+    const bool of_gpu = s.member == &Condition::loaded || s.member == &Condition::perturbed;
+    if (!of_gpu || trial.condition.*s.member) condition[s.name] = trial.condition.*s.member;
+  }
   condition["gpu"] = kGpus[trial.condition.gpu].id;
   condition["clock"] = trial.condition.clock;
   json["shape"] = shape;

@@ -64,7 +64,7 @@ enum class Family : uint8_t {
   Permuted,    // all different as far as the range allows
   NearTop,     // in the top sixteenth of the range: the largest sums there can be
   Extremes,    // the smallest and the largest legal value
-  Largest,     // all of them the value that is largest in size: sums that pass the end of a type
+  Largest,     // all equal to the value of largest magnitude: sums that pass the end of a type
   Runs,        // stretches of equal values: a mask with whole rows, whole tiles and tails of it out
   AllOnes,     // masks
   AllZeros,    // masks
@@ -113,7 +113,8 @@ struct Condition {
   bool shared_inputs = false;  // inputs that may hold the same values lie at one address
   bool loaded =
       false;  // on a real GPU: made again and again while other kernels fill it, and from a CUDA graph
-  bool looped = false;  // the call is made many times over: what it allocates must not pile up
+  bool perturbed = false;  // on a real GPU: with pauses in the kernel (subject/perturb.h)
+  bool looped = false;     // the call is made many times over: what it allocates must not pile up
   uint8_t gpu =
       0;  // what the virtual device presents itself as: an index of kGpus. Another one, another process
   int64_t clock = 0;  // Unix seconds that the worker's clock shows at its start; 0: the time it is

@@ -19,6 +19,8 @@ namespace {
 class Loops {
  public:
   explicit Loops(const Contract& contract) {
+    for (const contract::Dim& dim : contract.dims) dims_.insert(dim.name);
+    for (const contract::DerivedDim& dim : contract.derived) derived_.emplace(dim.name, dim.value);
     for (const contract::TensorSpec& spec : contract.tensors) extents_[spec.name] = spec.shape;
     for (const contract::Statement& statement : contract.reference.formula->statements) add(statement);
     for (const contract::FormulaCase& one : contract.reference.cases)
@@ -31,9 +33,9 @@ class Loops {
   using Names = std::set<std::string>;
 
   void add(const contract::Statement& statement) {
-    ranges_.clear();
+    ranges_ = derived_;
     const auto known = extents_.find(statement.name);
-    learn(*statement.body);
+    // The left side first: ends of ranges on the right may depend on its indices.
     for (std::size_t i = 0; i < statement.left.size(); ++i) {
       const Expr& left = *statement.left[i].expr;
       learn(left);
@@ -41,6 +43,7 @@ class Loops {
         ranges_.try_emplace(left.name, known->second[i]);
       }
     }
+    learn(*statement.body);
     Names indices;
     for (const contract::Left& left : statement.left) mention(*left.expr, indices);
     if (statement.kind != contract::AssignKind::Set) mention(*statement.body, indices);
@@ -60,7 +63,10 @@ class Loops {
     }
     for (const contract::Binder& binder : expr.binders) {
       if (!binder.high) continue;
-      if (auto high = IntExpr::parse(contract::to_text(*binder.high)))
+      // An index in it counts as its own end: sum[s in 0..t + 1] takes at most about as many steps as t has values.
+      auto high = IntExpr::parse(contract::to_text(*binder.high), ranges_);
+      if (high &&
+          std::ranges::all_of(high->dims(), [&](const std::string& dim) { return dims_.contains(dim); }))
         ranges_.try_emplace(binder.name, *high);
     }
     for (const auto& child : expr.children) learn(*child);
@@ -68,7 +74,8 @@ class Loops {
 
   // The indices that an expression mentions; those of reductions in it are its own business.
   void mention(const Expr& expr, Names& names) const {
-    if (expr.kind == ExprKind::Name && ranges_.contains(expr.name)) names.insert(expr.name);
+    if (expr.kind == ExprKind::Name && ranges_.contains(expr.name) && !derived_.contains(expr.name))
+      names.insert(expr.name);
     Names inner;
     for (const auto& child : expr.children) mention(*child, inner);
     for (const contract::Binder& binder : expr.binders) inner.erase(binder.name);
@@ -103,8 +110,10 @@ class Loops {
     extents_[statement.name] = std::move(extents);
   }
 
+  Names dims_;
+  IntExpr::Named derived_;  // dims
   std::map<std::string, std::vector<IntExpr>, std::less<>> extents_;
-  std::map<std::string, IntExpr, std::less<>> ranges_;  // of the statement's indices
+  IntExpr::Named ranges_;  // of the statement's indices; and derived dims, which stand for what they are
   std::vector<std::vector<IntExpr>> found_;
 };
 

@@ -119,7 +119,7 @@ void judge_alignment(Block& block, const BlockBarrier& barrier) {
                              {.what = Violation::BarrierDivergence,
                               .lanes = lanes,
                               .first_lane = static_cast<uint32_t>(std::countr_zero(lanes)),
-                              .detail = missed ? "part of the warp passes this barrier by"
+                              .detail = missed ? "part of the warp bypasses this barrier"
                                                : "lanes of one warp meet at different barriers"});
   }
 }

@@ -315,7 +315,7 @@ bool break_the_tie(Cluster& cluster) {
     for (Warp& w : block.warps)
       if (!has_ended(w) && excuse_mixed_masks(w)) return true;
   report_deadlock(cluster, wait_name(Wait::None));
-  stop_with(cluster, FaultInfo::Kind::Deadlock, "deadlock: no thread of the block can go on");
+  stop_with(cluster, FaultInfo::Kind::Deadlock, "deadlock: no thread of the block can make progress");
   return false;
 }
 
@@ -488,9 +488,9 @@ bool has_moved(Cluster& cluster) {
 }
 
 void give_up_on(Cluster& cluster) {
-  report_deadlock(cluster, "polls for something that nobody writes");
+  report_deadlock(cluster, "polls for a value that nobody writes");
   stop_with(cluster, FaultInfo::Kind::Livelock,
-            "no progress: every thread polls for something that nobody writes");
+            "no progress: every thread polls for a value that nobody writes");
 }
 
 const Function* function_at(const Warp& w, Address address) {

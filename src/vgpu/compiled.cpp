@@ -17,8 +17,8 @@ namespace assay::vgpu {
 
 namespace {
 
-// Compiling takes about a millisecond for each instruction of a kernel, and interpreting 3.5 ns for each that a warp
-// executes: a kernel is compiled when it has run for as long as that takes.
+// Compiling takes about a millisecond for each instruction of a kernel, two with checks; interpreting 3.5 ns for each
+// that a warp executes, 8 with checks. A kernel is compiled when it has run for as long as that takes.
 constexpr uint64_t kHotPerInstruction = 250'000;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
@@ -60,30 +60,86 @@ bool bytes_defined(const SiteRange& range, Address address, uint32_t bytes) {
   return all_initialised(range.initialised, at, bytes);
 }
 
-bool bytes_defined(const Block& block, Address offset, uint32_t bytes) {
-  constexpr uint64_t kOnes = 0x0101010101010101;
-  return all_set(block.shared_initialised + offset, bytes < 8 ? kOnes >> (64 - 8 * bytes) : kOnes, bytes);
+void set_bytes(Warp& w, const MemoryForm& form, Address at, uint32_t bytes) {
+  if (form.space == ptx::Space::Shared) {
+    std::memset(w.block->shared_initialised + at, 1, bytes);
+    return;
+  }
+  const SiteRange& range = w.sites[form.site];
+  if (!bytes_defined(range, at, bytes)) set_initialised(range.initialised, at - range.low, bytes, true);
 }
 
-bool note_load(Warp& w, const Inst& inst, Address first, Address second, uint32_t shape_number) {
+void note_store(Warp& w, const Inst& inst, Address first, Address second, uint32_t shape_number) {
   const auto& form = *static_cast<const MemoryForm*>(inst.extra);
-  const auto shape = static_cast<Shape>(shape_number);
-  const bool shared = form.space == ptx::Space::Shared;
-  const uint32_t half =
-      shape == Shape::Unit || shape == Shape::HalfUnit ? form.bytes * kWarpSize / 2 : form.bytes;
-  const auto defined = [&](Address at, uint32_t bytes) {
-    return shared ? bytes_defined(*w.block, at, bytes) : bytes_defined(w.sites[form.site], at, bytes);
-  };
-  const bool run = shape == Shape::Unit;
-  if (!defined(first, run ? 2 * half : half)) return false;
-  if (!run && second != first && !defined(second, half)) return false;
-  const ptx::Space space = shared ? ptx::Space::Shared : ptx::Space::Global;
-  if (w.grid->listeners_of(space).empty()) return true;
-  if (!form.may_wait) return false;
-  PendingLoads& pending = shared ? w.worker->pending_shared : w.worker->pending_global;
-  pending.loads[pending.count] = {&inst, first, second, form.bytes, shape};
-  if (++pending.count == PendingLoads::kMost) deliver_pending_loads(w);
-  return true;
+  const uint32_t half = form.bytes * kWarpSize / 2;
+  // Halves that meet are one run.
+  const Shape shape = second - first == half ? Shape::Unit : static_cast<Shape>(shape_number);
+  const ptx::Space space = form.space == ptx::Space::Shared ? ptx::Space::Shared : ptx::Space::Global;
+  if (!w.grid->listeners_of(space).empty()) {
+    Address addresses[kWarpSize];
+    const ShapedLoad place{&inst, first, second, form.bytes, shape};
+    place.access(space, addresses);
+    announce(w, inst, form, space, shape, kAllLanes, addresses, w.planes + form.planes[0]);
+  }
+  if (shape == Shape::Unit) {
+    set_bytes(w, form, first, 2 * half);
+  } else {
+    set_bytes(w, form, first, half);
+    set_bytes(w, form, second, half);
+  }
+}
+
+template <class T>
+void spread_lanes(void* plane, uint64_t first, uint64_t second, const int64_t* steps) {
+  T* lane = static_cast<T*>(plane);
+  constexpr uint32_t kHalf = kWarpSize / 2;
+  for (uint32_t l = 0; l < kHalf; ++l) lane[l] = static_cast<T>(first + static_cast<uint64_t>(steps[l]));
+  for (uint32_t l = kHalf; l < kWarpSize; ++l)
+    lane[l] = static_cast<T>(second + static_cast<uint64_t>(steps[l]));
+}
+
+void spread(void* plane, uint64_t first, uint64_t second, const int64_t* steps, uint32_t bits) {
+  const auto make = bits == 16   ? spread_lanes<uint16_t>
+                    : bits == 32 ? spread_lanes<uint32_t>
+                                 : spread_lanes<uint64_t>;
+  make(plane, first, second, steps);
+}
+
+template <class T>
+bool has_steps(const Warp& w, const EntryCheck& check, const LaneSteps& steps) {
+  const T* lane = reinterpret_cast<const T*>(w.planes + check.plane);
+  constexpr uint32_t kHalf = kWarpSize / 2;
+  const T first = lane[0], second = check.two ? lane[kHalf] : first;
+  T wrong = check.constant ? static_cast<T>(first ^ static_cast<T>(check.value)) : T{0};
+  for (uint32_t l = 0; l < kHalf; ++l) wrong |= lane[l] ^ static_cast<T>(first + static_cast<T>(steps[l]));
+  for (uint32_t l = kHalf; l < kWarpSize; ++l)
+    wrong |= lane[l] ^ static_cast<T>(second + static_cast<T>(steps[l]));
+  return wrong == 0;
+}
+
+bool agrees(const Warp& w, const EntryCheck& check, const std::vector<LaneSteps>& steps) {
+  switch (check.bits) {
+    case 1: {
+      const auto mask = *reinterpret_cast<const uint32_t*>(w.planes + check.plane);
+      return mask == 0 || mask == kAllLanes;
+    }
+    case 16:
+      return has_steps<uint16_t>(w, check, steps[check.steps]);
+    case 32:
+      return has_steps<uint32_t>(w, check, steps[check.steps]);
+    default:
+      return has_steps<uint64_t>(w, check, steps[check.steps]);
+  }
+}
+
+// Whether registers are what the code relies on; `trusted`: they are what they were when it was left.
+bool may_enter(const Warp& w, const CompiledVariant& variant, uint32_t entry, bool trusted) {
+  uint32_t undefined = 0;
+  for (const EntryCheck& check : variant.checks[entry]) {
+    if (w.poison) undefined |= w.poison[check.plane / 64];
+    if (check.scalar && !trusted && !agrees(w, check, variant.steps)) return false;
+  }
+  return undefined == 0;
 }
 
 // The handler of the instructions where compiled code can be entered.
@@ -91,13 +147,14 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
   const Function& function = *w.frame->function;
   const CompiledKernel& kernel = *function.compiled;
   const CompiledVariant* variant = w.grid->compiled;
-  const uint32_t trusted = w.left_at == &inst - 1 ? kTrusted : 0;
+  const bool trusted = w.left_at == &inst - 1;
   w.left_at = nullptr;
   if (variant != nullptr && w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused) {
-    if (const uint32_t entry = variant->entry_of[inst.index]) {
-      const Inst* next =
-          variant->code->run()(&w, function.code.data(), (entry - 1) | trusted, &kernel.runtime);
-      if (reinterpret_cast<uintptr_t>(next) != kNotEntered) return next;
+    const uint32_t entry = variant->entry_of[inst.index];
+    if (entry != 0 && may_enter(w, *variant, entry - 1, trusted)) {
+      const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);
+      // Left where it was entered: the interpreter takes this instruction, or nobody would get any further.
+      if (next != &inst) return next;
     }
   }
   return kernel.interpreted[inst.index](w, inst);
@@ -106,7 +163,10 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
 std::shared_ptr<CompiledKernel> make_kernel(const Function& function) {
   auto kernel = std::make_shared<CompiledKernel>();
   for (const Inst& inst : function.code) kernel->interpreted.push_back(inst.run);
-  kernel->runtime = {kernel->interpreted.data(), note_load};
+  kernel->runtime = {.interpreted = kernel->interpreted.data(),
+                     .note_store = note_store,
+                     .deliver = deliver_pending_loads,
+                     .spread = spread};
   return kernel;
 }
 
@@ -133,10 +193,16 @@ void compile(Program& program, Function& function, const GridContext& grid, Bloc
     variant.entry_of[object.entries[e]] = e + 1;
     function.code[object.entries[e]].run = enter_compiled;
   }
+  variant.checks = std::move(object.checks);
+  variant.steps = std::move(object.steps);
   variant.code = std::move(code);
 }
 
 }  // namespace
+
+bool load_compiler() {
+  return compiler() != nullptr;
+}
 
 Compiling default_compiling() {
   static const Compiling wanted = [] {
@@ -163,10 +229,12 @@ const CompiledVariant* choose_code(Program& program, const GridContext& grid, ui
   if (!function.compiled) function.compiled = make_kernel(function);
   CompiledKernel& kernel = *function.compiled;
   kernel.executed += executed;
+  kernel.runtime.reports_global = !grid.listeners_of(ptx::Space::Global).empty();
+  kernel.runtime.reports_shared = !grid.listeners_of(ptx::Space::Shared).empty();
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
-  // Watched kernels gain little: what listeners do takes most of their time (docs/measurements/engine.md).
-  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.watched;
+  // A sampled launch has so many seconds of the processor, in which it should run blocks.
+  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.info.config.sampled;
   if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
   return variant.code ? &variant : nullptr;
 }

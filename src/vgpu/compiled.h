@@ -7,6 +7,7 @@
 // the listeners do not notice. Nothing has to be compiled: without the library, everything is interpreted.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,17 +36,31 @@ BlockShape shape_of_block(const Dim3& block);
 // What compiled code asks of the engine.
 struct CompiledRuntime {
   const Handler* interpreted;  // by Inst::index: the handlers of the kernel's instructions
-  // Watched code: a load of all lanes whose first and seventeenth addresses are these. True: every byte is
-  // initialised, and the load is reported. False: nothing has happened.
-  bool (*note_load)(Warp& warp, const Inst& inst, Address first, Address second, uint32_t shape);
+  // Watched code: a store of all lanes, whose first and seventeenth addresses are these and whose values are in their
+  // plane, is about to happen. Reports it; the bytes count as initialised.
+  void (*note_store)(Warp& warp, const Inst& inst, Address first, Address second, uint32_t shape);
+  void (*deliver)(const Warp& warp);  // deliver_pending_loads
+  // Writes the lanes of a register of `bits` bits that the code keeps as one or two scalars.
+  void (*spread)(void* plane, uint64_t first, uint64_t second, const int64_t* steps, uint32_t bits);
+  // Of the launch that runs: somebody wants these accesses.
+  bool reports_global = false, reports_shared = false;
 };
 
-// Runs from entry `entry` on; with kTrusted, registers are what they were when the code was left. Returns what a Handler returns; kNotEntered where some value is not what the code
-// relies on, and nothing has happened.
+// Runs from entry `entry` on. Returns what a Handler returns.
 using CompiledCode = const Inst* (*)(Warp* warp, const Inst* code, uint32_t entry,
                                      const CompiledRuntime* runtime);
-inline constexpr uintptr_t kNotEntered = 1;
-inline constexpr uint32_t kTrusted = 1u << 31;
+
+// What code relies on, of a register that it reads at an entry: its lanes are a known distance from lane 0, with `two`
+// those from 16 on from lane 16. Watched code relies on values that are defined, too.
+using LaneSteps = std::array<int64_t, kLanesPerPlane>;
+struct EntryCheck {
+  PlaneOffset plane = 0;
+  uint8_t bits = 0;  // of a lane; 1: a predicate, all or none
+  bool scalar = false, two = false;
+  bool constant = false;  // lane 0 is always `value`
+  uint64_t value = 0;
+  uint32_t steps = 0;  // in CompiledObject::steps
+};
 
 struct CompileRequest {
   const Program* program = nullptr;
@@ -62,8 +77,10 @@ struct CompileRequest {
 // An ELF object with one function, `compiled`, that refers to nothing outside itself; and where it can be entered.
 struct CompiledObject {
   std::vector<std::byte> elf;
-  std::vector<uint32_t> entries;  // by entry: Inst::index
-  std::string error;              // why there is no object
+  std::vector<uint32_t> entries;                // by entry: Inst::index
+  std::vector<std::vector<EntryCheck>> checks;  // by entry
+  std::vector<LaneSteps> steps;
+  std::string error;  // why there is no object
 };
 
 // What the library exports, as `assay_compile`.
@@ -88,7 +105,9 @@ class LoadedCode {
 
 struct CompiledVariant {
   std::unique_ptr<LoadedCode> code;
-  std::vector<uint32_t> entry_of;  // by Inst::index: 1 + its entry; 0 where there is none
+  std::vector<uint32_t> entry_of;               // by Inst::index: 1 + its entry; 0 where there is none
+  std::vector<std::vector<EntryCheck>> checks;  // as CompiledObject has them
+  std::vector<LaneSteps> steps;
   bool tried = false;
 };
 
@@ -103,6 +122,10 @@ struct CompiledKernel {
 inline Handler interpreted_handler(const Function& function, const Inst& inst) {
   return function.compiled ? function.compiled->interpreted[inst.index] : inst.run;
 }
+
+// Loads the compiler's library now rather than when a kernel is hot: for a process that will be confined by then, or
+// whose system calls will be observed. Takes 20 ms. False: there is none, and everything is interpreted.
+bool load_compiler();
 
 // Before a launch, and before each of its steps: compiles the kernel if that pays, and says which code the launch
 // enters; null: none. Nothing of the program may be running. `executed`: warp instructions since the last call.

@@ -38,7 +38,7 @@ using OperationId = uint64_t;  // from 1, in the order of submission
 
 inline constexpr StreamId kDefaultStream = 0;  // exists from the start
 
-// One side of a copy: device memory by address, or host memory that the device does not know.
+// One side of a copy: device memory by address, or host memory unknown to the device.
 struct Place {
   Address address = 0;
   std::byte* host = nullptr;  // used when not null

@@ -82,7 +82,7 @@ enum class Violation : uint8_t {
   UndefinedStore,    // … or is stored to memory that outlives the block
   UndefinedCollective,
   BarrierDivergence,
-  InvalidShuffle,  // reads a lane that takes no part …
+  InvalidShuffle,  // reads a lane that does not take part …
   AbsentLane,      // … though its mask names it
   Deadlock,
   Endless,  // a loop that cannot end: its count wraps, or does not grow

@@ -12,7 +12,7 @@ Result<Runtime> Runtime::find() {
   if (!dlsym(RTLD_DEFAULT, "cudaMemcpyAsync")) {
     library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
     if (!library) library = dlopen("libcudart.so.12", RTLD_NOW | RTLD_GLOBAL);
-    if (!library) return Error{"the CUDA runtime, libcudart.so.13, is neither loaded nor found"};
+    if (!library) return Error{"the CUDA runtime, libcudart.so.13, is not loaded and was not found"};
   }
   Runtime runtime;
   std::string missing;

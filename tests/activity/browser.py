@@ -34,7 +34,7 @@ def problems_of(browser, url, data, most_seconds):
     seconds = browser.open(url, 1280, 900)
     expect(most_seconds is None or seconds < most_seconds, f"took {seconds:.1f} s of processor time to open")
     text = " ".join(browser.run("document.body.innerText").split())
-    for section in ("Device memory over time", "Launches and copies", "Who makes the peak", "Held until the end", "Findings in time"):
+    for section in ("Device memory over time", "Launches and copies", "What causes the peak", "Held until the end", "Findings over time"):
         expect(section in text, f"lacks `{section}`")
     expect(data["program"] in text, "does not name the program")
     for finding in data["findings"]:

@@ -19,5 +19,11 @@ TEST(ChanceRuns, AreFewerWhereEachTakesLong) {
   EXPECT_LE(kChanceSeconds, kCauseSeconds / 4);
 }
 
+TEST(MostElapsed, IsTwiceTheBudget) {
+  EXPECT_DOUBLE_EQ(most_elapsed(20), 40);
+  EXPECT_DOUBLE_EQ(most_elapsed(300), 600);
+  EXPECT_DOUBLE_EQ(most_elapsed(1), 11);
+}
+
 }  // namespace
 }  // namespace assay::assayer

@@ -124,7 +124,7 @@ TEST(Certificate, EveryCutIsRefused) {
   for (std::size_t length = 0; length < file.size(); ++length)
     ASSERT_NE(why_refused(file.substr(0, length)), "accepted") << length;
   EXPECT_EQ(why_refused(file.substr(0, 200)),
-            "this certificate is damaged or cut short: it is not whole JSON");
+            "this certificate is damaged or truncated: it is not complete JSON");
 }
 
 TEST(Certificate, NothingMayBeAdded) {
@@ -135,7 +135,7 @@ TEST(Certificate, NothingMayBeAdded) {
         replaced(file, "}]}}", "},{\"sig\":\"AA==\"}]}}"),
         replaced(file, "{\"mediaType\"", "{\"mediaType\":\"x\",\"mediaType\"")})
     EXPECT_EQ(why_refused(other),
-              "this certificate was changed: it is not in the form in which certificates are written")
+              "this certificate was changed: it is not byte for byte in the form that Assay writes")
         << other;
 }
 
@@ -156,8 +156,8 @@ TEST(Certificate, EachKindOfDamageIsNamed) {
   EXPECT_EQ(why_refused(replaced(file, "v0.3", "v0.4")),
             "unknown version `application/vnd.dev.sigstore.bundle.v0.4+json`; this Assay reads "
             "`application/vnd.dev.sigstore.bundle.v0.3+json`");
-  EXPECT_EQ(why_refused("{}"), "this is no certificate: a Sigstore bundle is expected");
-  EXPECT_EQ(why_refused("[1]"), "this is no certificate: a Sigstore bundle is expected");
+  EXPECT_EQ(why_refused("{}"), "this is not a certificate: expected a Sigstore bundle");
+  EXPECT_EQ(why_refused("[1]"), "this is not a certificate: expected a Sigstore bundle");
 }
 
 // A genuine signature under something else than a verdict.
@@ -171,14 +171,14 @@ TEST(Certificate, OtherStatementsAreRefused) {
             "`https://in-toto.io/Statement/v1`");
   EXPECT_EQ(
       why_refused(signed_file(replaced(statement, "urn:assay:verdict:v1", "https://slsa.dev/provenance/v1"))),
-      "this is no verdict of Assay: the statement is of type `https://slsa.dev/provenance/v1`");
+      "this is not a verdict of Assay: the statement is of type `https://slsa.dev/provenance/v1`");
   EXPECT_EQ(why_refused(signed_file(replaced(statement, "\"seed\":7", "\"seed\":\"7\""))),
-            "the statement is incomplete: the predicate `seed` is no whole number");
+            "the statement is incomplete: the predicate `seed` is not an integer");
   EXPECT_EQ(why_refused(signed_file(replaced(statement, "\"arch\"", "\"area\""))),
             "the statement is incomplete: the predicate `toolchain` lacks `arch`");
-  EXPECT_EQ(why_refused(signed_file("hello")), "what is signed is no in-toto statement");
+  EXPECT_EQ(why_refused(signed_file("hello")), "the signed content is not an in-toto statement");
   EXPECT_EQ(why_refused(encode(make_bundle("text/plain", statement, test_key()))),
-            "what is signed is of type `text/plain`, not `application/vnd.in-toto+json`");
+            "the signed content is of type `text/plain`, not `application/vnd.in-toto+json`");
   // in-toto's parsing rules: consumers ignore fields that they do not know.
   EXPECT_EQ(why_refused(signed_file(replaced(statement, "\"seed\":7", "\"seed\":7,\"later\":{}"))),
             "accepted");

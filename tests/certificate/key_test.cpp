@@ -51,9 +51,9 @@ TEST(Key, HalvesAreToldApart) {
   EXPECT_EQ(read_key(open, KeyHalf::Private, "").error().message,
             "this is a public key; signing needs the private one");
   EXPECT_EQ(read_key(secret, KeyHalf::Public, "").error().message,
-            "this is a private key; verifying takes its public half (openssl pkey -in KEY -pubout)");
+            "this is a private key; verifying needs the public key (openssl pkey -in KEY -pubout)");
   EXPECT_EQ(read_key("hello", KeyHalf::Public, "").error().message,
-            "there is no public key in this file; a PEM file is expected, as openssl writes it");
+            "there is no public key in this file; expected a PEM file, as openssl writes it");
 }
 
 // openssl genpkey -algorithm ed25519 -aes256 -pass pass:assay
@@ -70,7 +70,7 @@ TEST(Key, EncryptedKeysTakeAPassword) {
   EXPECT_EQ(read_key(kEncrypted, KeyHalf::Private, "").error().message,
             "the key is encrypted: put its password into ASSAY_KEY_PASSWORD");
   EXPECT_EQ(read_key(kEncrypted, KeyHalf::Private, "other").error().message,
-            "the password in ASSAY_KEY_PASSWORD does not open this key");
+            "the password in ASSAY_KEY_PASSWORD does not decrypt this key");
 }
 
 // openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384, its public half

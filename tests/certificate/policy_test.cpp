@@ -50,21 +50,23 @@ n = { min = 1, max = 4096 }
 TEST(Policy, UnmetDemands) {
   EXPECT_THAT(why("devices = [\"virtual\", \"cuda\"]"), ElementsAre("not checked on the device `cuda`"));
   EXPECT_THAT(why("architectures = [\"sm_80\", \"sm_100\"]"),
-              ElementsAre("built for sm_90; demanded is sm_80 or sm_100"));
+              ElementsAre("built for sm_90; the policy requires sm_80 or sm_100"));
   EXPECT_THAT(why("contracts = [\"" + std::string(64, 'b') + "\"]"),
               ElementsAre("for the contract scale.toml (SHA-256 " + std::string(64, 'a') +
                           "), which the policy does not list"));
   EXPECT_THAT(why("proofs = [\"race\", \"values\"]"),
-              ElementsAre("`race` is not proved of sum", "there is no proof of `values`"));
+              ElementsAre("`race` is not proved for sum", "there is no proof of `values`"));
   EXPECT_THAT(why("max_age_days = 0.25"), ElementsAre("made 0.5 days ago; at most 0.25 are allowed"));
-  EXPECT_THAT(why("min_assay = \"1.3.0\""), ElementsAre("made by Assay 1.2.10; demanded is 1.3.0 or newer"));
-  EXPECT_THAT(why("min_trials = 91"), ElementsAre("90 trials; demanded are 91"));
+  EXPECT_THAT(why("min_assay = \"1.3.0\""),
+              ElementsAre("made by Assay 1.2.10; the policy requires 1.3.0 or newer"));
+  EXPECT_THAT(why("min_trials = 91"), ElementsAre("90 trials; the policy requires 91"));
   EXPECT_THAT(why("training = true"), ElementsAre("there was no training run"));
   EXPECT_THAT(why("allow_warnings = false"), ElementsAre("the check had warnings: biased-rounding"));
-  EXPECT_THAT(
-      why("[dims]\nn = { max = 8192 }\nk = { min = 1 }"),
-      ElementsAre("n was tried from 1 to 4096; demanded is up to 8192", "the contract has no dim `k`"));
-  EXPECT_THAT(why("[dims]\nn = { min = 0 }"), ElementsAre("n was tried from 1 to 4096; demanded is from 0"));
+  EXPECT_THAT(why("[dims]\nn = { max = 8192 }\nk = { min = 1 }"),
+              ElementsAre("n was tried from 1 to 4096; the policy requires up to 8192",
+                          "the contract has no dim `k`"));
+  EXPECT_THAT(why("[dims]\nn = { min = 0 }"),
+              ElementsAre("n was tried from 1 to 4096; the policy requires from 0"));
 }
 
 TEST(Policy, AVerdictOtherThanPassIsNeverEnough) {
@@ -78,7 +80,7 @@ TEST(Policy, Clocks) {
   made.created = "2026-11-17T00:30:00Z";  // another machine's clock
   EXPECT_THAT(why("max_age_days = 1", made), IsEmpty());
   made.created = "2026-11-18T00:00:00Z";
-  EXPECT_THAT(why("max_age_days = 1", made), ElementsAre("made in the future, at 2026-11-18T00:00:00Z"));
+  EXPECT_THAT(why("max_age_days = 1", made), ElementsAre("dated in the future: 2026-11-18T00:00:00Z"));
   made.created = "yesterday";
   EXPECT_THAT(why("max_age_days = 1", made), ElementsAre("its time, `yesterday`, cannot be read"));
   EXPECT_EQ(time_text(*time_of("2026-02-28T23:59:59Z")), "2026-02-28T23:59:59Z");
@@ -88,7 +90,7 @@ TEST(Policy, MistakesHaveAPlace) {
   EXPECT_THAT(why("\ndevice = []"),
               ElementsAre("policy.toml:2:1: a policy has no key `device`; did you mean `devices`?"));
   EXPECT_THAT(why("devices = [\"gpu\"]"),
-              ElementsAre("policy.toml:1:11: `gpu` is no device; use \"virtual\" or \"cuda\""));
+              ElementsAre("policy.toml:1:11: `gpu` is not a device; use \"virtual\" or \"cuda\""));
   EXPECT_THAT(why("proofs = \"race\""), ElementsAre("policy.toml:1:10: `proofs` must be a list of strings"));
   EXPECT_THAT(why("min_trials = -1"),
               ElementsAre("policy.toml:1:14: `min_trials` must be a whole number, not negative"));

@@ -129,6 +129,26 @@ TEST(Init, FallsBackToTheFirstDims) {
   EXPECT_EQ(proposed("extern \"C\" void f(const float* x, float* y, int n, int m) {}", "x"), R"(["n", "m"])");
 }
 
+// loss[0] is one number, however many dims there are.
+TEST(Init, CountsWhatHasNumbersAsSubscripts) {
+  const std::string source =
+      "__global__ void sums(const float* x, float* loss, float* two, int n) {\n"
+      "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+      "  if (i < n) { atomicAdd(&loss[0], x[i]); atomicAdd(&two[1], x[i] * x[i]); two[0] = 0; }\n"
+      "}\n"
+      "extern \"C\" void go(const float* x, float* loss, float* two, int n, cudaStream_t s) {\n"
+      "  sums<<<n / 256 + 1, 256, 0, s>>>(x, loss, two, n);\n"
+      "}\n";
+  const auto text = initial_contract(source, "k.cu");
+  ASSERT_TRUE(text) << text.error().text();
+  const auto has = [&](const char* part) {
+    EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
+  };
+  has("[tensors.x]\ndtype = \"f32\"\nshape = [\"n\"]");
+  has("[tensors.loss]\ndtype = \"f32\"\nshape = [1]");
+  has("[tensors.two]\ndtype = \"f32\"\nshape = [2]");
+}
+
 TEST(Init, SaysWhatIsMissing) {
   const Result<std::string> kernel_only = initial_contract("__global__ void k() {}", "k.cu");
   ASSERT_FALSE(kernel_only);

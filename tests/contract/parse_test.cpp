@@ -232,8 +232,8 @@ TEST(Parse, WhatAPythonFunctionCannotHave) {
   const struct {
     std::string text, message;
   } cases[] = {
-      {python_text("args = [\"x\", \"stream\"]"), "a Python function is given no `stream`"},
-      {python_text("args = [\"x\", \"workspace\"]"), "a Python function is given no `workspace`"},
+      {python_text("args = [\"x\", \"stream\"]"), "a Python function gets no `stream`"},
+      {python_text("args = [\"x\", \"workspace\"]"), "a Python function gets no `workspace`"},
       {python_text("args = [\"x\", \"y\"]"), "`y` is an output, which the function returns"},
       {python_text("args = [\"x\"]\nreturns = \"void\""), "the output `y` is not among the arguments"},
       {python_text("args = [\"x\"]\nreturns = \"int\""), "use outputs or void"},

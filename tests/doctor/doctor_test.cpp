@@ -198,7 +198,7 @@ TEST(Virtual, IsNotSaidToWorkBeforeItAnswers) {
   const Diagnosis slow = diagnose(root.machine, {}, Depth::Quick);
   EXPECT_FALSE(slow.virtual_works);
   EXPECT_EQ(exit_status(slow), 3);
-  EXPECT_THAT(terminal(slow), HasSubstr("whether the virtual device works is not known"));
+  EXPECT_THAT(terminal(slow), HasSubstr("it is not known whether the virtual device works"));
   root.remove("/assay");
   EXPECT_THAT(terminal(diagnose(root.machine, {}, Depth::Quick)),
               HasSubstr("the virtual device does not work"));
@@ -248,8 +248,7 @@ TEST(Report, NamesTheHolderBelowTheFirstLine) {
   EXPECT_EQ(
       terminal(found),
       "WARNING  memory-held: 100.0 GiB of the 150.0 GiB of NVIDIA H200 are in use. Fix: end the processes "
-      "that "
-      "hold it, or expect that large shapes are skipped.\n"
+      "that hold it, or large shapes may be skipped.\n"
       "  process 4242 (train) holds 3.0 GiB\n"
       "HEALTHY  NVIDIA H200 (sm_90, 150.0 GiB), driver 580.95.05, CUDA 13.0; the virtual device works\n");
 }
@@ -293,7 +292,7 @@ TEST(Report, SaysWhatWasNotLookedAt) {
   EXPECT_EQ(skipped(root, {}, Depth::Quick).at("uncorrected-errors"), "NVML does not answer");
   root.set("FAKE_ERRORS", "cuInit=802");
   auto broken = skipped(root, {}, Depth::Full);
-  EXPECT_EQ(broken.at("wrong-bits"), "not looked for because of fabric-not-ready");
+  EXPECT_EQ(broken.at("wrong-bits"), "not checked because of fabric-not-ready");
   EXPECT_EQ(broken.at("driver-upgraded"), "");
   EXPECT_EQ(broken.at("driver-too-old"), "no GPU answers");
   root.remove_gpu();

@@ -69,7 +69,7 @@ const Case kCases[] = {
        fs::permissions(root.path("/dev/nvidiactl"), fs::perms::owner_all);
        root.set("FAKE_ERRORS", "cuInit=100");
      },
-     "may not open /dev/nvidiactl", "group"},
+     "has no permission to open /dev/nvidiactl", "group"},
     {"virtual-first",
      [](Root& root, Target&) {
        root.copy("subject.so", "/opt/assay/lib/libcuda.so.1");  // a library that needs a libcudart
@@ -244,12 +244,12 @@ const Case kCases[] = {
      },
      "lacks avx2", "x86-64-v3"},
     {"virtual-device", [](Root& root, Target&) { root.remove("/assay/lib/libcudart.so.13"); },
-     "libcudart.so.13 is missing", "install Assay again"},
-    {"virtual-device", SETS("OWN_CRASH", "cuInit"), "crashes in cuInit", "install Assay again"},
-    {"virtual-device", SETS("OWN_ERRORS", "cuInit=3"), "does not start: CUDA error 3", "install Assay again"},
-    {"virtual-device", SETS("OWN_WRONG", "5"), "computes 1 wrong", "install Assay again", Depth::Full},
+     "libcudart.so.13 is missing", "reinstall Assay"},
+    {"virtual-device", SETS("OWN_CRASH", "cuInit"), "crashes in cuInit", "reinstall Assay"},
+    {"virtual-device", SETS("OWN_ERRORS", "cuInit=3"), "does not start: CUDA error 3", "reinstall Assay"},
+    {"virtual-device", SETS("OWN_WRONG", "5"), "computes 1 wrong", "reinstall Assay", Depth::Full},
     {"virtual-device", SETS("OWN_ERRORS", "cuModuleLoadData=218"), "cuModuleLoadData fails",
-     "install Assay again", Depth::Full},
+     "reinstall Assay", Depth::Full},
 
     {"slow-answer",
      [](Root& root, Target&) {
@@ -322,7 +322,7 @@ const Case kCases[] = {
        root.patch("/usr/lib/python3.11/site-packages/torch/lib/libc10.so", "_ZN3c104warnEv",
                   "_ZN3c104warnEi");
      },
-     "torch 2.11.0 in /usr/lib/python3.11/site-packages/torch/lib has no c10::warn()", "build it again"},
+     "torch 2.11.0 in /usr/lib/python3.11/site-packages/torch/lib has no c10::warn()", "rebuild it"},
     {"several-cudarts",
      [](Root& root, Target& target) {
        use_process(root, target,
@@ -348,7 +348,7 @@ const Case kCases[] = {
      "this is not an ELF file", "shared library"},
     {"unreadable-process",
      [](Root&, Target& target) { target = {.kind = Target::Kind::Process, .process = 999}; },
-     "process 999 cannot be looked into", "as root"},
+     "process 999 cannot be inspected", "as root"},
     {"no-device-code",
      [](Root& root, Target& target) {
        target = {.kind = Target::Kind::Library, .name = "/srv/host.so"};

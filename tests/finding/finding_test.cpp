@@ -126,15 +126,16 @@ TEST(Messages, OfNumbersSayHowManyWhyAndTheWorst) {
 
 // An index that is one too large, negative, wrapped, or of memory that is gone.
 TEST(Advice, OfAnAccessOutOfBoundsFollowsFromWhereItLies) {
-  const auto at = [](int64_t offset, bool live = true) {
+  const auto at = [](int64_t offset, bool live = true, uint64_t bytes = 4096) {
     Access access{.access = AccessKind::Read, .bytes = 4};
-    access.place.allocation = Allocation{.label = "x", .bytes = 4096, .live = live};
+    access.place.allocation = Allocation{.label = "x", .bytes = bytes, .live = live};
     access.place.offset = offset;
     return std::string(advice({.kind = Kind::OutOfBounds, .evidence = access}));
   };
   EXPECT_EQ(at(4096), info(Kind::OutOfBounds).fix);
-  EXPECT_NE(at(-4).find("from below"), std::string::npos);
+  EXPECT_NE(at(-4).find("lower bound"), std::string::npos);
   EXPECT_NE(at(-(int64_t{1} << 33)).find("64 bits"), std::string::npos);
+  EXPECT_NE(at(-65536, true, uint64_t{1} << 33).find("64 bits"), std::string::npos);
   EXPECT_NE(at(int64_t{1} << 34).find("64 bits"), std::string::npos);
   EXPECT_NE(at(16, false).find("after its last use"), std::string::npos);
 }

@@ -194,7 +194,7 @@ TEST(Choices, Sampling) {
   passes(one, sampling(1, false));
   fails(one, "probable", sampling(0.3, false));
   fails(one, "t: ", sampling(1, true));
-  fails(one, "is no index below 40",
+  fails(one, "is not an index below 40",
         [&](const Case& of, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
           sampling(1, false)(of, out, random);
           out.at("t").store_int(3, 40);
@@ -236,8 +236,8 @@ TEST(Choices, TopK) {
       spoil(out.at("o"));
     };
   };
-  fails(any, "is there already", spoiled([](Tensor& o) { o.store_int(1, o.load_int(0)); }));
-  fails(any, "is no index", spoiled([](Tensor& o) { o.store_int(1, -1); }));
+  fails(any, "is already there", spoiled([](Tensor& o) { o.store_int(1, o.load_int(0)); }));
+  fails(any, "is not an index", spoiled([](Tensor& o) { o.store_int(1, -1); }));
   fails(any, "belongs before", spoiled([](Tensor& o) {
           const int64_t kept = o.load_int(0);
           o.store_int(0, o.load_int(3));
@@ -391,8 +391,8 @@ TEST(Choices, WhereNoneCanBeMade) {
   refused("y[i] = sum[k](if random(0.5) then x[k] else 0)", "make that an output");
   refused("keep[i] = random(x[i])\ns = sum[k](if keep[k] then x[k] else 0)\ny[i] = s + x[i]",
           "make `keep` an output");
-  refused("keep[i] = random(x[i])\ny[i] = x[i]", "no output tells what `keep` was");
-  refused("y[i] = 2 * sr_bf16(x[i])", "must be all of a statement's right side");
+  refused("keep[i] = random(x[i])\ny[i] = x[i]", "no output shows what `keep` was");
+  refused("y[i] = 2 * sr_bf16(x[i])", "must be the whole right side of a statement");
   refused("y[i] = sr_f16(x[i])", "write sr_bf16(...)");
   refused("y[i] = topk[k](x[k])", "give it an integer dtype");
   refused("z[i] = sample[k](x[k] + 0 * x[i])\ny[i] = x[z[i]]", "must be an output");

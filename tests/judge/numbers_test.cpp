@@ -69,7 +69,7 @@ TEST(Numbers, APairIsToldApartWithItsErrorInBudgets) {
        "is 0.3333333433, should be 0.3333333333 (error 9.93e-09, 9.9 times the budget of 1e-09)"},
       {{DType::f64, 1 + 0x1p-52, 1, {}, {}, 0x1p-53},
        "is 1.0000000000000002, should be 1 (error 2.22e-16, 2 times the budget of 1.11e-16)"},
-      {{DType::f32, 3, 2, {}, {}, 0.0}, "is 3, should be 2 (error 1, and nothing is rounded here)"},
+      {{DType::f32, 3, 2, {}, {}, 0.0}, "is 3, should be 2 (error 1, where the result must be exact)"},
       {{DType::f32, kNan, 2.5, {}, {}, 0.1}, "is NaN, should be 2.5"},
       {{DType::f32, 0, kInf, {}, {}, 0.1}, "is 0, should be inf"},
       {{DType::f32, 2, 3, {}, {}, {}}, "is 2, should be 3"},

@@ -75,7 +75,7 @@ TEST(DifferingError, IsNoneWhereNothingDiffers) {
 TEST(DifferingError, IsARightResultAndAWrongOne) {
   const Repeated sums("f32");
   const Repeated::Element zero = [](const Floats&, int64_t) { return 0; };
-  EXPECT_THAT(sums.compared(zero, kForward), Optional(StartsWith("y[0] is 0 and then ")));
+  EXPECT_THAT(sums.compared(zero, kForward), Optional(StartsWith("y[0] is first 0, then ")));
   EXPECT_TRUE(sums.compared(kForward, zero));
 }
 
@@ -106,7 +106,7 @@ TEST(DifferingError, IsFoundAmongRoundings) {
   const Repeated sums("f32");
   const Repeated::Element odd = [](const Floats& row, int64_t i) { return i == 321 ? 0 : warp(row); };
   EXPECT_THAT(sums.compared(kForward, odd), Optional(StartsWith("y[321] is ")));
-  EXPECT_THAT(sums.compared(odd, kForward), Optional(StartsWith("y[321] is 0 and then ")));
+  EXPECT_THAT(sums.compared(odd, kForward), Optional(StartsWith("y[321] is first 0, then ")));
 }
 
 // Every element may be wrong, and the worst is wrong in both runs: the others tell.
@@ -142,7 +142,7 @@ TEST(DifferingError, MayBeNanOrInfinite) {
   const Repeated::Element nan = [](const Floats&, int64_t) { return NAN; };
   const Repeated::Element other = [](const Floats&, int64_t) { return -NAN; };
   const Repeated::Element infinite = [](const Floats&, int64_t) { return INFINITY; };
-  EXPECT_THAT(sums.compared(nan, kForward), Optional(StartsWith("y[0] is NaN and then ")));
+  EXPECT_THAT(sums.compared(nan, kForward), Optional(StartsWith("y[0] is first NaN, then ")));
   EXPECT_TRUE(sums.compared(kForward, infinite));
   EXPECT_TRUE(sums.compared(nan, infinite));
   EXPECT_FALSE(sums.compared(nan, other));

@@ -115,14 +115,14 @@ TEST(Attributed, EveryCauseGivesItsKind) {
   ASSERT_EQ(std::size(kCauses), static_cast<std::size_t>(Cause::HeldStream));  // all but None
   for (const auto& [cause, kind] : kCauses) {
     EXPECT_EQ(kind_of(cause), kind);
-    const auto findings = attributed({wrong()}, {.cause = FoundCause{cause, "out[3] is 1 and then 2"}});
+    const auto findings = attributed({wrong()}, {.cause = FoundCause{cause, "out[3] is first 1, then 2"}});
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_EQ(findings[0].kind, kind);
     EXPECT_EQ(findings[0].attribution.cause, cause);
     EXPECT_EQ(findings[0].attribution.symptom, Kind::WrongResult);
     // What the runs have shown, what differed between them, and what was seen.
     EXPECT_THAT(message(findings[0]), Not(StartsWith("out:"))) << to_string(kind);
-    EXPECT_THAT(message(findings[0]), HasSubstr(" (out[3] is 1 and then 2): out: 10 of 25 elements"));
+    EXPECT_THAT(message(findings[0]), HasSubstr(" (out[3] is first 1, then 2): out: 10 of 25 elements"));
   }
 }
 

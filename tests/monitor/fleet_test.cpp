@@ -111,7 +111,7 @@ TEST(Fleet, EvidenceIsReadAsItWasWritten) {
   for (const char* other :
        {"", "[]", "{}", "{\"assay_evidence\": 1}", "{\"assay_evidence\": 1, \"kernels\": [{}]}"})
     EXPECT_EQ(decode_evidence(other, "x").error().message,
-              "this is no evidence of assayd: what /evidence answers is expected");
+              "this is not evidence from assayd: expected the answer of /evidence");
 }
 
 }  // namespace

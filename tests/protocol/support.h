@@ -97,7 +97,7 @@ inline Reply full_reply() {
       .python = PythonFailure{"ValueError: no", "y", "answer.py", 12, true},
       .returned = {-1, 7},
       .seconds = 0.25,
-      .busy = 0.5,
+      .time = {.waiting = 0.5, .preparing = 0.25, .calling = 2, .repeating = 1.5, .saving = 0.125},
       .sample =
           SampleReport{
               .ended = "its blocks wait",

@@ -1,5 +1,9 @@
 #include "kernel.h"
 
+#include <utility>
+
+#include "prove/counters.h"
+
 namespace assay::prove::testing {
 
 namespace {
@@ -83,6 +87,7 @@ Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexampl
   Claims claims(terms_, summary(), solver_);
   Setting setting{terms_, dims(), module_, *module_.find("k"), launch_, summary(), claims, solver_};
   setting.until = 1e300;
+  if (!std::exchange(described_, true)) summary().exchanges |= describe_counters(setting);
   if (!counterexamples) setting.most_counterexamples = 0;
   return which(setting);
 }

@@ -116,12 +116,12 @@ TEST(Relation, the_part_that_deviates_is_named) {
   EXPECT_EQ(changed([](auto& e) { e.pointers[0].to.label = "b"; }), "parameter 0 of k -> b, not x");
   EXPECT_THAT(changed([](auto& e) { e.pointers[1].to.offset += 4; }),
               HasSubstr("parameter 8 of k is 4, not 0"));
-  EXPECT_THAT(changed([](auto& e) { e.pointers.pop_back(); }), HasSubstr("no device address"));
+  EXPECT_THAT(changed([](auto& e) { e.pointers.pop_back(); }), HasSubstr("not a device address"));
   EXPECT_THAT(changed([](auto& e) { e.kernel = "other"; }), HasSubstr("other is launched"));
-  EXPECT_THAT(changed([](auto& e) { e.cooperative = true; }), HasSubstr("in another way"));
+  EXPECT_THAT(changed([](auto& e) { e.cooperative = true; }), HasSubstr("is launched differently"));
   EXPECT_THAT(changed([](auto& e) { e.cluster[0] = 2; }), HasSubstr("clusters"));
   EXPECT_THAT(changed([](auto& e) { e.static_shared = 8; }), HasSubstr("shared memory"));
-  EXPECT_THAT(changed([](auto& e) { e.words.push_back(0); }), HasSubstr("other parameters"));
+  EXPECT_THAT(changed([](auto& e) { e.words.push_back(0); }), HasSubstr("different parameters"));
 }
 
 TEST(Relation, what_is_missing_or_more_deviates) {

@@ -335,7 +335,7 @@ formula = "y = sum[i](x[i])"
   const int64_t only = 0;
   const auto expected = reference->expect(inputs->bindings(), "y", {&only, 1}, inputs->options(false));
   ASSERT_FALSE(expected);
-  EXPECT_THAT(expected.error().message, HasSubstr("more elements of `x` are needed than can be made"));
+  EXPECT_THAT(expected.error().message, HasSubstr("more elements of `x` are needed than can be generated"));
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ class WithoutTorch(Checking):
         report, result = self.check(TWICE + SIDE_STREAM % "pass", TWICE_CONTRACT, "--budget", "3")
         finding = report["findings"][0]
         self.assertEqual(finding["kind"], "forbidden-call", result.stdout)
-        self.assertIn("leaves the kernel twice on a stream of its own", finding["message"])
+        self.assertIn("leaves the kernel twice on a side stream", finding["message"])
         self.assertIn("launched here", (TWICE + SIDE_STREAM).splitlines()[finding["where"]["line"] - 1])
 
     def test_work_on_a_stream_that_is_joined_is_allowed(self):
@@ -332,7 +332,7 @@ class Triton(Checking):
         made = answer.replace("def run(x):", "streams = torch.cuda.Stream(), torch.cuda.Stream()\n\n\ndef run(x):")
         report, result = self.check(made % "torch.cuda.current_stream()", ROW_SUMS_CONTRACT, "--budget", "4")
         self.assertEqual(self.kinds(report), ["forbidden-call"], result.stdout)
-        self.assertIn("leaves work on a stream of its own", report["findings"][0]["message"])
+        self.assertIn("leaves work on a side stream", report["findings"][0]["message"])
         left_too = made.replace("        x + 2\n", "        x + 2\n    torch.cuda.current_stream().wait_stream(left)\n")
         report, result = self.check(left_too % "left", ROW_SUMS_CONTRACT, "--budget", "4")
         self.assertEqual(self.kinds(report), [], result.stdout)

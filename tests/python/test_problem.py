@@ -622,7 +622,7 @@ class RobustKBench(Folders):
         self.assertTrue(torch.allclose(grad_weight, (made["grad_output"] * made["x"] * 3.0).sum(0)))
 
     def test_refused(self):
-        self.refused("is no CUDA file", PROBLEMS / "kernelbench/answer.py", PROBLEMS / "robust_kbench")
+        self.refused("is not a CUDA file", PROBLEMS / "kernelbench/answer.py", PROBLEMS / "robust_kbench")
 
 
 class CudaL1(Folders):
@@ -645,7 +645,7 @@ class CudaL1(Folders):
         self.refused("has no row 3", self.ROWS, self.ROWS, "3")
         self.refused("has no answer", self.ROWS, self.ROWS, "2")
         (self.folder / "other.jsonl").write_text('{"a": 1}\n')
-        self.refused("no CUDA-L1 file", self.ROWS, self.folder / "other.jsonl", "1")
+        self.refused("not a CUDA-L1 file", self.ROWS, self.folder / "other.jsonl", "1")
 
     @needs_torch
     def test_contract(self):

@@ -18,13 +18,13 @@ class PathsTest(unittest.TestCase):
             os.path.realpath(paths.library("libcudart.so.13")),
             os.path.realpath(LIBRARIES / "libcudart.so.13"),
         )
-        with self.assertRaisesRegex(FileNotFoundError, "libnothing.so is missing beside"):
+        with self.assertRaisesRegex(FileNotFoundError, "libnothing.so is missing next to"):
             paths.library("libnothing.so")
 
     def test_a_program_that_is_not_there(self):
         with mock.patch.dict(os.environ, {"ASSAY_PROGRAM": "/no/such/program"}):
             with self.assertRaisesRegex(
-                FileNotFoundError, "ASSAY_PROGRAM names /no/such/program, which is no program"
+                FileNotFoundError, "ASSAY_PROGRAM names /no/such/program, which is not a program"
             ):
                 paths.program()
 

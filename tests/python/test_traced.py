@@ -19,6 +19,12 @@ class Arguments(unittest.TestCase):
         self.assertEqual(traced.parse_scalar("eps = 1e-6"), ("eps", 1e-6))
         self.assertEqual(traced.parse_scalar("causal=1"), ("causal", 1))
 
+    def test_a_module_is_found_by_its_name(self):
+        self.assertRegex(traced.in_file("assay.traced:load"), r"assay/traced\.py:load$")
+        self.assertEqual(traced.in_file("model.py:norm"), "model.py:norm")
+        with self.assertRaisesRegex(traced.TraceError, "there is no module `no_such.module`"):
+            traced.in_file("no_such.module:norm")
+
     def test_mistakes_are_one_line(self):
         for text in ("x", "x = bfloat[N]", "x = f32[N + 1]", "f32[N]"):
             with self.assertRaisesRegex(traced.TraceError, "--tensor"):

@@ -120,7 +120,7 @@ TEST_F(NamedElements, OfAnAccessAndOfWhatLiesThere) {
   access.place.array = tile_at(128);
   access.neighbour = tile_at(36);
   EXPECT_EQ(message(named(Kind::OutOfBounds, access)),
-            "reads tile[4][0], past the end of shared array `tile` of 128 bytes; tile[1][1] lies there");
+            "reads tile[4][0], past the end of shared array `tile` of 128 bytes; it hits tile[1][1] instead");
 }
 
 TEST_F(NamedElements, OfARace) {

@@ -105,7 +105,7 @@ TEST(Terminal, SaysHowMuchWasTriedAndPromised) {
   Report report;
   report.contract = "softmax.toml";
   report.verdict = judge::Verdict::Inconclusive;
-  report.unknown = {"4 of the 38 things that a pass requires: two calls at once. Try --budget 60"};
+  report.unknown = {"4 of the 38 trials that a pass requires: two calls at once. Try --budget 60"};
   report.coverage = Json::parse(R"({
     "trials": 61, "planned": 234, "planned_run": 61, "shapes": 40,
     "required": {"met": 34, "of": 38, "missing": ["two calls at once"],

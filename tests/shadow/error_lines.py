@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--budget", type=float, default=10)
     parser.add_argument("--correct", nargs="?", const="same", choices=["same", "all"])
     parser.add_argument("--unseen", action="store_true")
-    parser.add_argument("--jobs", type=int, default=1, help="kernels checked at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels to check in parallel")
     options = parser.parse_args()
     right = other = total = 0
     wanted = [c for c in cases(options) if not options.filter or any(f in str(c[0]) for f in options.filter)]

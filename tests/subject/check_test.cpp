@@ -545,7 +545,7 @@ TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
 TEST_F(CheckTest, TooFewTrialsAreInconclusiveAndSayWhatIsMissing) {
   const std::string right = kernel("if (i < n) y[i] = x[i] * 2.0f;");
   EXPECT_EQ(check_kernel(right, "", "0.02"), 3);
-  EXPECT_THAT(last_.output, HasSubstr("things that a pass requires: "));
+  EXPECT_THAT(last_.output, HasSubstr("trials that a pass requires: "));
   EXPECT_THAT(last_.output, HasSubstr("Try --budget "));
   const json required = report()["coverage"]["required"];
   EXPECT_LT(required["met"], required["of"]);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include "base/gpus.h"
 #include "folders.h"
 #include "subject/process.h"
 #include "subject/runner.h"
@@ -75,7 +76,8 @@ TEST_F(LoadTest, ARightCallGivesTheSameBitsEachTime) {
   EXPECT_FALSE(observation.load->graph_difference);
   EXPECT_EQ(observation.load->no_graph, "");
   EXPECT_EQ(observation.calls.at(0).outputs.at("y")->bytes, bindings_.inputs.at("x")->bytes);
-  EXPECT_GT(observation.busy_seconds, 0);
+  EXPECT_GT(observation.time.calling, 0);
+  EXPECT_GT(observation.time.repeating, 0);
 }
 
 TEST_F(LoadTest, TwoCallsAtOnceFromTwoHostThreads) {
@@ -147,6 +149,57 @@ TEST_F(LoadTest, ACallIsRepeatedUntilTheNextOne) {
 TEST_F(LoadTest, ARepetitionThatDiffersIsNoticed) {
   const Observation last = observe("is_wrong_later", {.ordered = false}, 4, true);
   EXPECT_TRUE(failed_ || last.repeats_fail);
+}
+
+// A smaller trial follows a larger one: between its repetitions calls of the larger are made.
+TEST_F(LoadTest, ACallOfAnotherSizeIsMadeBetween) {
+  subject_.symbol = "remembers_the_size";
+  Runner runner(*contract_, subject_, options());
+  std::optional<protocol::LoadDifference> difference;
+  for (const int64_t n : {200, 100}) {
+    trial::Trial trial = trial_of(n);
+    trial.condition = {.ordered = false, .fresh = false, .loaded = true};
+    bindings_ = *trial::make_inputs(*contract_, trial);
+    runner.set_goes_on(true);
+    if (n == 200) trial.condition.loaded = false;  // after a trial under load comes a new process
+    const Observation observation = runner.run(trial, bindings_);
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+    if (observation.load) difference = observation.load->difference;
+  }
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->how, "after a call with another shape");
+}
+
+// ---- what the subject asks of the runtime passes through the worker
+
+TEST_F(LoadTest, WhatEveryCallKeepsIsALeak) {
+  constexpr trial::Condition kMany{.ordered = false, .looped = true};
+  EXPECT_EQ(found(observe("leaks_memory", kMany)), "leak error");
+  EXPECT_EQ(found(observe("leaks_events", kMany)), "leak error");
+  EXPECT_EQ(found(observe("keeps_a_workspace", kMany)), "");
+  EXPECT_EQ(found(observe("copy", kMany)), "");
+}
+
+TEST_F(LoadTest, NewMemoryIsNotZero) {
+  const Observation observation = observe("shows_new_memory", {.ordered = false});
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  for (const std::byte b : observation.calls.at(0).outputs.at("y")->bytes) ASSERT_EQ(b, std::byte{0xff});
+}
+
+TEST_F(LoadTest, AnotherMachineAndAnotherDateCanBePresented) {
+  const auto shown = [&](uint8_t gpu, int64_t clock) {
+    const Observation observation =
+        observe("shows_its_machine", {.ordered = false, .gpu = gpu, .clock = clock});
+    EXPECT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+    const auto& y = *observation.calls.at(0).outputs.at("y");
+    return std::vector<double>{y.load(0), y.load(1), y.load(2)};
+  };
+  const std::vector<double> own = shown(0, 0), other = shown(1, 2147483645);
+  EXPECT_EQ(own[0], kGpus[0].multiprocessors);  // which the virtual device presents
+  EXPECT_LT(own[2], 2038 - 1970);
+  EXPECT_EQ(other[0], kGpus[1].multiprocessors);
+  EXPECT_EQ(other[1], static_cast<double>(kGpus[1].bytes / 1000000000));
+  EXPECT_EQ(other[2], 2038 - 1970);
 }
 
 TEST_F(LoadTest, NothingIsRepeatedOnTheVirtualDevice) {

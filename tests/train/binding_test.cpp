@@ -118,7 +118,7 @@ TEST(Binding, SubscriptsBeyondTheExtentAreRefused) {
   const auto placed =
       place(contract, *binding, binding->tensors[0], {{"T", 4}, {"F", 4}}, {{"T", 4}, {"J", 4}});
   ASSERT_FALSE(placed);
-  EXPECT_THAT(placed.error().text(), HasSubstr("goes from 1 to 4, and the extent is 4"));
+  EXPECT_THAT(placed.error().text(), HasSubstr("goes from 1 to 4, but the extent is 4"));
 }
 
 // ---- recognition ----

@@ -251,7 +251,7 @@ TEST(LegalInputs, ThatNoLongerFitTogetherAccuseNobody) {
   }
   const Examined examined = examine_at(150);
   EXPECT_EQ(examined.elements, 0);
-  EXPECT_THAT(examined.problem, ::testing::HasSubstr("no longer fit together"));
+  EXPECT_THAT(examined.problem, ::testing::HasSubstr("no longer consistent"));
   EXPECT_THAT(examined.findings, ::testing::IsEmpty());
 }
 

@@ -78,12 +78,11 @@ Training example() {
 TEST(TrainingTerminal, ShowsTheMatrix) {
   EXPECT_EQ(terminal(example(), {}), R"(FAIL  k.toml  Embedding </script><b>gradient
 
-gradient at the weights of the reference run, zipf + sgd, 1 step, 9.2 s: not that of a right kernel
-(evidence 10^31); embedding, tokens seen 100 to 999 times: gain 0.5 (noise 0.0002), relative error
-0.51 (noise 0.004)
+gradient at the weights of the reference run, zipf + sgd, 1 step, 9.2 s: wrong (evidence 10^31);
+embedding, tokens seen 100 to 999 times: gain 0.5 (noise 0.0002), relative error 0.51 (noise 0.004)
 
-single calls at 2 states of the model, zipf + sgd, 5 calls, 490 results, 0.8 s: not those of a right
-kernel in the state "late training", at embedding; not accepted by the contract: odd sizes
+single calls at 2 states of the model, zipf + sgd, 5 calls, 490 results, 0.8 s: wrong in the state
+"late training", at embedding; not accepted by the contract: odd sizes
 
 For each cell: the largest gap between the losses with and without the kernel, and the step at which
 it stands out of the noise; the step at which gradients at the weights of the reference run are
@@ -96,10 +95,10 @@ wrong; the state of the model in which a single call is. Masked: it does not sho
             calls: late training        calls: masked
 
   slot embedding_grad, at embedding
-  2 layers, width 128, vocabulary 2048, 8192 tokens a step, seed 1
+  2 layers, width 128, vocabulary 2048, 8192 tokens per step, seed 1
   128 calls of the kernel on the virtual device in 12.0 s, everything in 60.0 s
-  the comparison of gradients fails a right kernel with a probability of at most 1e-06 over all
-  cells; a gap of the losses counts if it stands out of six trusted runs
+  the gradient comparison fails a right kernel with a probability of at most 1e-06 over all cells; a
+  loss gap counts if it exceeds the noise of six trusted runs
 )");
 }
 
@@ -111,7 +110,7 @@ TEST(TrainingTerminal, ARightKernelIsMaskedNowhere) {
   right.report.cells = {example_cell(Optimizer::SGD, 0.0005)};
   const std::string text = terminal(right, {});
   EXPECT_THAT(text, HasSubstr("within the noise;\nembedding"));
-  EXPECT_THAT(text, HasSubstr("0.5 s: within what rounding"));
+  EXPECT_THAT(text, HasSubstr("0.5 s: within the rounding"));
   EXPECT_THAT(text, Not(HasSubstr("masked")));
 }
 

@@ -276,5 +276,89 @@ TEST(Plan, SmallTrialsDoNotWaitForLargeOnes) {
   EXPECT_GT(small, 4 * large);
 }
 
+TEST(Plan, HoldsNoTrialThatIsTooLargeForMemory) {
+  const auto contract = contract::parse(R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n"]
+[dims]
+n = { min = 3000000000, max = 6000000000, type = "i64" }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[i]"
+)");
+  ASSERT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {.samples = true});
+  EXPECT_TRUE(plan.only_giants());
+  EXPECT_GT(plan.left(), 0u);
+  while (plan.left() > 0) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    EXPECT_TRUE(planned.trial.sampled) << to_string(planned.trial);
+  }
+  EXPECT_FALSE(Plan(with_input("f32", "real"), {.samples = true}).only_giants());
+}
+
+TEST(Plan, TriesEachValueOfAScalarInASmallShape) {
+  const Contract contract = parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\", \"M\"]\n",
+                                   "[scalars.k]\ndtype = \"i32\"\nvalues = [0, 1, -3, 700]\n"
+                                   "[scalars.e]\ndtype = \"f32\"\nrange = [0.5, 2]\n",
+                                   R"("x", "y", "N", "M", "k", "e")");
+  Plan plan(contract, {});
+  std::set<std::string> open;
+  for (const Requirement* one : plan.requirements().open()) open.insert(one->text);
+  for (const char* text : {"k = -3 in a small shape", "k = 700 in a small shape", "e = 0.5 in a small shape",
+                           "e = 2 in a small shape"})
+    EXPECT_TRUE(open.contains(text)) << text;
+  bool found = false;
+  for (int i = 0; i < 120; ++i) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    found |=
+        planned.needed && planned.trial.shape.at("N") == 2 && planned.trial.scalars.at("k").as_int() == -3;
+  }
+  EXPECT_TRUE(found);
+}
+
+// With one dim, a size of 129 is one block.
+TEST(Plan, TriesOrdersAndOverlapWithSeveralBlocks) {
+  const auto contract = contract::parse(R"toml(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = "y[0] = sum[i](x[i])"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {});
+  std::set<std::string> open;
+  for (const Requirement* one : plan.requirements().open()) open.insert(one->text);
+  for (const char* text :
+       {"a starved block and warp, two calls at once in several blocks",
+        "last blocks and warps first in several blocks", "a starved block and warp in several blocks"})
+    EXPECT_TRUE(open.contains(text)) << text;
+  bool found = false;
+  for (int i = 0; i < 120; ++i) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    found |= planned.needed && planned.trial.condition.overlapped && planned.trial.shape.at("n") >= 10000;
+  }
+  EXPECT_TRUE(found);
+}
+
 }  // namespace
 }  // namespace assay::trial

@@ -47,6 +47,7 @@ TEST(Requirements, NameEveryConditionEveryFamilyAndBothSidesOfAWarp) {
                            "warps interleaved at every atomic",
                            "memory poisoned with large",
                            "heavy-tail",
+                           "large-mean in short sums",
                            "x nan-element",
                            "z nan-element",
                            "N = 31",

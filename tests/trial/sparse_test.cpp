@@ -195,5 +195,29 @@ o[i, d] = sum[j | j <= i](score[i, j] * q[j, d]) / mean[k](q[i, k]^2)
   EXPECT_NEAR(twice / small, 4, 0.2);
 }
 
+// A range that ends where another index is, or at a dim that follows from others.
+TEST(Work, CountsRangesThatDependOnIndices) {
+  const Contract causal = whole_contract(R"toml(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "T", "G"]
+[dims]
+T = { min = 1, max = 20000 }
+G = { min = 1, max = 64 }
+C = "4 * G"
+[tensors.x]
+dtype = "f32"
+shape = ["T", "C"]
+[tensors.y]
+dtype = "f32"
+shape = ["T"]
+role = "out"
+[reference]
+formula = "y[t] = sum[s in 0..t + 1](sum[c in 0..C](x[s, c]) * 0.5^(t - s))"
+)toml");
+  EXPECT_GE(Work(causal).of({{"T", 1000}, {"G", 2}})->steps, 1e6 + 8 * 1000);
+}
+
 }  // namespace
 }  // namespace assay::trial

@@ -3,8 +3,10 @@
 #include "vgpu/compiled.h"
 
 #include <random>
+#include <utility>
 
 #include "vgpu/machine.h"
+#include "vgpu/warp.h"
 
 namespace assay::vgpu::compiled_kernels {
 namespace {
@@ -12,11 +14,48 @@ namespace {
 using testing::Machine;
 
 constexpr uint32_t kWords = 1 << 13;
-constexpr uint32_t kRandomKernels = 12;  // a quarter of a second each
+constexpr uint32_t kRandomKernels = 8;  // more than a second each: six compilations
+
+// What checks are told: of each event, where it is and a hash of all else.
+struct Event {
+  uint32_t warp, instruction;
+  uint64_t hash;
+  bool operator==(const Event&) const = default;
+};
+void PrintTo(const Event& e, std::ostream* out) {
+  *out << "warp " << e.warp << ", instruction " << e.instruction << ", hash " << e.hash;
+}
+
+struct Events : Listener {
+  std::vector<Event> seen;
+
+  void on_access(const Warp& warp, const Inst& inst, const Access& access) override {
+    add(warp.index, inst.index,
+        {uint64_t(access.kind), uint64_t(access.space), uint64_t(access.shape), access.lanes, access.bytes});
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      if ((access.lanes >> l & 1) == 0) continue;
+      mix(access.addresses[l]);
+      for (uint32_t b = 0; access.values && b < access.bytes; ++b)
+        mix(uint64_t(access.values[l * access.bytes + b]));
+    }
+  }
+  void on_violation(const Warp& warp, const Inst& inst, const ViolationInfo& info) override {
+    add(warp.index, inst.index, {uint64_t(info.what), info.lanes, info.address, info.bytes});
+  }
+  void on_block_barrier(const Block& block, uint32_t barrier) override { add(0, 0, {block.linear, barrier}); }
+
+ private:
+  void add(uint32_t warp, uint32_t instruction, std::initializer_list<uint64_t> what) {
+    seen.push_back({warp, instruction, 0});
+    for (uint64_t w : what) mix(w);
+  }
+  void mix(uint64_t value) { seen.back().hash = (seen.back().hash ^ value) * 0x9e3779b97f4a7c15 + 1; }
+};
 
 struct Ending {
   std::string what;
   std::vector<uint32_t> out;
+  std::vector<Event> events;
   uint64_t executed = 0;
   FaultInfo::Kind fault = FaultInfo::Kind::None;
 };
@@ -35,6 +74,8 @@ std::vector<Ending> run(const std::string& text, Compiling compiling, bool watch
   Machine machine(text, {.threads = 1, .watch = watch, .compiling = compiling});
   const std::vector<uint32_t> in = inputs();
   const Address a = machine.array(in, "in");
+  Events events;
+  if (watch) machine.device().listen(&events);
   std::vector<Ending> results;
   for (const Dim3 block : {Dim3{64}, Dim3{16, 4}, Dim3{8, 8}, Dim3{50}}) {
     for (const uint64_t seed : {uint64_t{0}, uint64_t{3}}) {
@@ -43,7 +84,8 @@ std::vector<Ending> run(const std::string& text, Compiling compiling, bool watch
       const LaunchOutcome outcome = machine.launch("k", {3}, block, {a, b, 5});
       results.push_back({"block " + std::to_string(block.x) + "x" + std::to_string(block.y) + ", seed " +
                              std::to_string(seed) + (watch ? ", watched" : ""),
-                         machine.read<uint32_t>(b, kWords), outcome.warp_instructions, outcome.fault.kind});
+                         machine.read<uint32_t>(b, kWords), std::exchange(events.seen, {}),
+                         outcome.warp_instructions, outcome.fault.kind});
     }
   }
   return results;
@@ -58,6 +100,9 @@ void expect_same(const std::string& text, const std::string& name) {
       ASSERT_EQ(want[k].fault, got[k].fault);
       ASSERT_EQ(want[k].executed, got[k].executed);
       for (uint32_t w = 0; w < kWords; ++w) ASSERT_EQ(want[k].out[w], got[k].out[w]) << "word " << w;
+      for (size_t e = 0; e < want[k].events.size() && e < got[k].events.size(); ++e)
+        ASSERT_EQ(want[k].events[e], got[k].events[e]) << "event " << e;
+      ASSERT_EQ(want[k].events.size(), got[k].events.size());
     }
   }
 }
@@ -156,6 +201,29 @@ $skip:
               "a reduction");
 }
 
+// Code is entered behind a barrier, at an instruction that it leaves at: where lanes part, or an address wraps.
+TEST(Compiled, LeavesWhereItIsEntered) {
+  expect_same(kernel(R"(
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd5, %rd2, %rd3;
+  setp.lt.u32 %p1, %r1, 40;
+  mov.u32 %r10, 1;
+  bar.sync 0;
+  @%p1 bra $low;
+  mov.u32 %r10, 2;
+$low:
+  st.global.u32 [%rd5], %r10;)"),
+              "lanes that part behind a barrier");
+  expect_same(kernel(R"(
+  mul.wide.u32 %rd3, %r2, 8;
+  add.s64 %rd5, %rd2, %rd3;
+  add.u32 %r10, %r1, 0x7ffffff0;
+  bar.sync 0;
+  cvt.s64.s32 %rd6, %r10;
+  st.global.u64 [%rd5], %rd6;)"),
+              "lanes that wrap behind a barrier");
+}
+
 TEST(Compiled, WideAddressesThatWrap) {
   expect_same(kernel(R"(
   add.u32 %r10, %r1, 0x7ffffff0;
@@ -189,6 +257,36 @@ TEST(Compiled, UndefinedValuesAreFollowed) {
   add.u32 %r13, %r13, %r3;
   st.global.u32 [%rd5], %r13;)"),
               "undefined values");
+}
+
+// Every block but the first reads and writes past the end, or where nothing was written: with all lanes or with some.
+TEST(Compiled, WrongAccessesAreReportedAlike) {
+  expect_same(kernel(R"(
+  mul.lo.u32 %r10, %r8, 32736;
+  mul.wide.u32 %rd3, %r10, 1;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.s64 %rd3, %rd3, %rd4;
+  add.s64 %rd5, %rd1, %rd3;
+  add.s64 %rd6, %rd2, %rd3;
+  ld.global.u32 %r11, [%rd5];
+  st.global.u32 [%rd6], %r11;
+  ld.global.u32 %r12, [%rd1+32764];
+  mov.u32 %r13, tile;
+  shl.b32 %r14, %r1, 2;
+  add.u32 %r15, %r13, %r14;
+  st.shared.u32 [%r15], %r12;
+  bar.sync 0;
+  ld.shared.u32 %r16, [%r15+32];
+  ld.shared.u32 %r17, [%r13+1024];
+  ld.shared.u32 %r18, [%r13+4];
+  add.u32 %r18, %r18, %r11;
+  mul.wide.u32 %rd7, %r2, 4;
+  add.s64 %rd8, %rd2, %rd7;
+  st.global.u32 [%rd8], %r16;
+  st.global.u32 [%rd8+1024], %r17;
+  st.global.u32 [%rd8+2048], %r18;
+  st.global.u32 [%rd8+2], %r18;)"),
+              "wrong accesses");
 }
 
 // ---- Random kernels ----

@@ -68,7 +68,7 @@ def _rows(path: Path) -> List[Dict[str, Any]]:
     except json.JSONDecodeError:
         rows = _rows_of_levels(path, text)
     if not rows or not all(isinstance(item, dict) and isinstance(item.get("ref_code"), str) for item in rows):
-        raise ProblemError(f"{path} has no rows with `ref_code`; it is no CUDA-L1 file")
+        raise ProblemError(f"{path} has no rows with `ref_code`; this is not a CUDA-L1 file")
     return rows
 
 

@@ -41,6 +41,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
                         help="the submission: a Python, CUDA or JSON file, or FILE.jsonl:ROW")
     parser.add_argument("--problem", required=True, help="the problem: a folder or a file of a benchmark")
     parser.add_argument("--out", required=True, type=Path, help="the folder to write")
+    parser.add_argument("--sentence", action="store_true", help="say what was written, for people, instead of JSON")
     parser.add_argument("--row", help="the row of a CUDA-L1 file: a number, or LEVEL/TASK")
     options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads share a busy machine with others
@@ -55,7 +56,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except ModuleNotFoundError as error:
         print(f"reading this problem needs a module that is not installed: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(described))
+    if options.sentence:
+        for note in described["notes"]:
+            print(f"assay: {note}", file=sys.stderr)
+        print(f"wrote {described['contract']}; now run `assay check {described['contract']}`")
+    else:
+        print(json.dumps(described))
     return 0
 
 

@@ -55,13 +55,13 @@ def recognise(answer: str, problem: str, row: Optional[str] = None) -> Submissio
         return Submission("kernelbench",
                           lambda folder: kernelbench.describe(source, answer_text, path.stem, folder),
                           Path(answer), PYTHON_COPIES)
-    raise ProblemError(f"{path} is no problem of a known benchmark: {KNOWN}")
+    raise ProblemError(f"{path} is not a problem of a known benchmark: {KNOWN}")
 
 
 def _sol(problem: Path, answer: Path) -> Submission:
     solution = _json(answer)
     if not isinstance(solution, dict) or "spec" not in solution or "sources" not in solution:
-        raise ProblemError(f"{answer} is no solution: a JSON object with `spec` and `sources` is expected "
+        raise ProblemError(f"{answer} is not a solution: expected a JSON object with `spec` and `sources` "
                            "for this problem")
     name = "flashinfer-bench" if "language" in solution["spec"] else "sol-execbench"
     return Submission(name, lambda folder: sol.describe(problem, solution, folder), answer)

@@ -60,10 +60,10 @@ def parse(source: str, what: str) -> ast.Module:
 def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     """Writes the folder of a KernelBench problem and answer, given as texts, and returns its contract."""
     if not is_problem(problem):
-        raise ProblemError("the problem lacks Model, get_inputs or get_init_inputs; it is no KernelBench "
+        raise ProblemError("the problem lacks Model, get_inputs or get_init_inputs; it is not a KernelBench "
                            "problem")
     if not is_answer(answer):
-        raise ProblemError("the answer defines no class ModelNew; name the module that replaces Model so")
+        raise ProblemError("the answer defines no class ModelNew; the module that replaces Model must have that name")
     own = module_integers(problem)
     sizes_of_answer = SizesOfAnswer(answer, own)
     notes: List[str] = []

@@ -36,7 +36,7 @@ def is_task(folder: Path) -> bool:
 def describe(task: Path, answer: Path, folder: Folder, function: str = "") -> Contract:
     """Writes the folder of a task and an answer and returns its contract."""
     if answer.suffix not in (".cu", ".cpp"):
-        raise ProblemError(f"{answer} is no CUDA file; a robust-kbench answer is a .cu file with a "
+        raise ProblemError(f"{answer} is not a CUDA file; a robust-kbench answer is a .cu file with a "
                            "PYBIND11_MODULE")
     cuda = answer.read_text(encoding="utf-8")
     direction = _direction(task, cuda, function)

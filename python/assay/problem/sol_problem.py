@@ -148,7 +148,7 @@ def _workloads(definition: Path, name: str) -> List[Dict[str, Any]]:
             rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()
                     if line.strip()]
             return [row.get("workload", row) for row in rows]
-    raise ProblemError(f"{definition.parent} has no workload.jsonl; put it beside {definition.name}")
+    raise ProblemError(f"{definition.parent} has no workload.jsonl; put it next to {definition.name}")
 
 
 def _check_reference(definition: Dict[str, Any]) -> None:

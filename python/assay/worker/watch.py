@@ -95,7 +95,7 @@ class Watch:
             places = [(code.co_filename, code.co_firstlineno)]
         file, line = places[0] if places else ("", 0)
         what = "the kernel %s" % left.kernel if left.kernel else "work"
-        self._report(FORBIDDEN_CALL, "the answer leaves %s on a stream of its own, and the caller's stream does not wait "
+        self._report(FORBIDDEN_CALL, "the answer leaves %s on a side stream, and the caller's stream does not wait "
                      "for it: join them (wait_stream, an event, synchronize) before returning" % what, file, line)
 
     # ---- while it runs -------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Watch:
         attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         for node in nodes:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == _STREAM and not attributes & _JOINS:
-                self._report(FORBIDDEN_CALL, "the answer leaves work on a stream of its own: it never joins this "
+                self._report(FORBIDDEN_CALL, "the answer leaves work on a side stream: it never joins this "
                              "torch.cuda.Stream with the caller's (wait_stream)", file, node.lineno)
 
     def _judge(self, node: ast.AST, file: str) -> None:

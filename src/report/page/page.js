@@ -77,8 +77,8 @@ function proofFacts(p) {
 function trainingFacts(report) {
   const t = report.training;
   return h("dl", { class: "facts" },
-    fact("verdict", words[report.verdict][1]), fact("slot", t.slot), fact("tokens of a step", grouped(t.model.sequence * t.model.sequences)),
-    fact("calls of the kernel", grouped(t.calls)), fact("time", `${report.seconds.toFixed(1)} s`), fact("device", report.device), fact("seed", report.seed));
+    fact("verdict", words[report.verdict][1]), fact("slot", t.slot), fact("tokens per step", grouped(t.model.sequence * t.model.sequences)),
+    fact("kernel calls", grouped(t.calls)), fact("time", `${report.seconds.toFixed(1)} s`), fact("device", report.device), fact("seed", report.seed));
 }
 
 // ------------------------------------------------------------------ code
@@ -144,7 +144,7 @@ function copyable(command) {
     try { await navigator.clipboard.writeText(command); button.textContent = "Copied"; } catch { button.textContent = "Not allowed"; }
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   } }, "Copy");
-  return h("div", { class: "again" }, h("code", { tabindex: 0, "aria-label": "The command that shows it again" }, command), button);
+  return h("div", { class: "again" }, h("code", { tabindex: 0, "aria-label": "The command that reproduces it" }, command), button);
 }
 // The lines that a finding speaks of: its own and, of a race, the other side's.
 function excerpts(report, finding) {
@@ -178,7 +178,7 @@ function findings(report) {
   const notes = report.findings.filter((f) => f.severity === "note");
   if (isProof(report) && !real.length && !report.inconclusive.length) return null;
   const none = report.verdict === "pass"
-    ? "No defect was found in anything that was tried. What was tried stands below."
+    ? "No defect was found in anything that was tried. The coverage is listed below."
     : "No defect was found, but not everything could be checked.";
   return h("section", { id: "findings", "aria-label": "Findings", "data-part": "Findings" },
     h("h2", {}, real.length ? plural(real.length, "finding") : "No findings"),
@@ -187,7 +187,7 @@ function findings(report) {
       h("ul", { class: "plain" }, report.inconclusive.map((reason) => h("li", {}, reason)))],
     real.map((finding) => article(report, finding)),
     notes.length > 0 && h("details", { class: "quiet", id: "notes", open: real.length > 0 || null },
-      h("summary", {}, `${plural(notes.length, "note")} from reading the code: where to look, no verdict`),
+      h("summary", {}, `${plural(notes.length, "note")} from static analysis: places to look, not part of the verdict`),
       notes.map((finding) => article(report, finding))));
 }
 
@@ -245,8 +245,8 @@ function source(report) {
   return h("section", { id: "source", "aria-label": "Source", "data-part": "Source" }, h("h2", {}, "Source"),
     h("p", { class: "lede" }, precision
       ? `Beside each line, the share of the error of ${holder.evidence.output || "the outputs"} that enters there: every value was carried along in FP64 and compared.${
-        holder.evidence.error_line && holder.evidence.error_line.share > 0 ? "" : " Roundings do not explain this finding: the shares are those of what little they add."}`
-      : "Lines that findings speak of are marked."),
+        holder.evidence.error_line && holder.evidence.error_line.share > 0 ? "" : " Rounding does not explain this finding; the shares are those of the small error that it adds."}`
+      : "Lines that findings refer to are marked."),
     blocks, precision && shares(precision));
 }
 function shares(precision) {
@@ -266,10 +266,10 @@ function shares(precision) {
       (o.lines || []).slice(0, 3).map((l) => `${base(l.file)}:${l.line} ${percent(l.share)}`).join(", ")))));
   }
   const others = outputs.filter((o) => o.others > 0.01);
-  if (others.length) out.push(h("p", { class: "soft" }, others.map((o) => `${percent(o.others)} of the error of ${o.name} enters at lines that were not told apart.`).join(" ")));
+  if (others.length) out.push(h("p", { class: "soft" }, others.map((o) => `${percent(o.others)} of the error of ${o.name} enters at lines that were not separated.`).join(" ")));
   const lost = precision.retaken || [];
   if (lost.length) {
-    out.push(h("p", { class: "soft" }, "Not followed; errors up to there are not counted:"),
+    out.push(h("p", { class: "soft" }, "Not tracked; earlier errors are not counted:"),
       h("ul", { class: "plain" }, lost.map((d) => h("li", {}, h("span", { class: "mono" }, `${base(d.file)}:${d.line}`), ` ${d.operation}, ${plural(d.count, "time")}`))));
   }
   const decisions = precision.decisions || [];
@@ -355,7 +355,7 @@ function proof(report) {
     files.map((file) => proofListing(file, report.sources[file], facts.filter((f) => f.where.file === file))),
     loose.length > 0 && instructionListing(loose),
     h("h3", { class: "minor" }, "Assumed"), h("ul", { class: "plain" }, p.assumptions.map((a) => h("li", {}, a))),
-    p.unconfirmed.length > 0 && h("details", {}, h("summary", {}, "Counterexamples that no run confirmed: limits of the prover, no findings"),
+    p.unconfirmed.length > 0 && h("details", {}, h("summary", {}, "Counterexamples that no run confirmed: limits of the prover, not findings"),
       h("ul", { class: "plain" }, p.unconfirmed.map((a) => h("li", {}, a)))));
 }
 
@@ -498,7 +498,7 @@ function scatter(options) {
   const outside = points.filter((q) => !q.ok).length;
   return h("figure", { class: "card" }, h("figcaption", {}, h("strong", {}, title), caption),
     s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `${title}: ${yTitle} against ${xTitle}, ${points.length} elements, ${outside} outside` }, parts),
-    h("div", { class: "legend" }, h("span", {}, h("span", { class: "swatch", style: "background:var(--dots)" }), "within what rounding explains"),
+    h("div", { class: "legend" }, h("span", {}, h("span", { class: "swatch", style: "background:var(--dots)" }), "within the rounding budget"),
       outside > 0 && h("span", {}, h("span", { class: "swatch", style: "background:var(--fail)" }), "outside")));
 }
 // The middle of the budgets in each of some slices of the x axis.
@@ -585,7 +585,7 @@ function cellFigure(cell, failed) {
       `${state}; the largest gap is ${brief(cell.loss_gap, 3)}, the noise ${brief(cell.noise, 3)}; learning rate ${brief(cell.rate)}`),
     curves([{ name: "reference", values: reference }, { name: "trusted", values: trusted }, { name: "candidate", values: candidate }],
       { low: trusted.map((v, i) => v - noise[i]), high: trusted.map((v, i) => v + noise[i]) }, "loss", 190, count),
-    curves([{ name: "candidate", values: gap }], { low: noise.map((v) => -v), high: noise }, "gap of the losses", 120, count),
+    curves([{ name: "candidate", values: gap }], { low: noise.map((v) => -v), high: noise }, "loss gap", 120, count),
     h("div", { class: "legend" }, [["reference", "fp32"], ["trusted", "trusted kernels"], ["candidate", "your kernel"]].map(([name, text]) =>
       h("span", {}, h("span", { class: `swatch ${name}` }), text)), h("span", {}, h("span", { class: "swatch band" }), "noise")));
 }
@@ -611,7 +611,7 @@ function teacher(t) {
 function states(t) {
   if (!t.states || t.states.length === 0) return null;
   return [h("h3", { class: "minor" }, "Single calls"),
-    h("p", { class: "lede" }, firstCell(t), "Inputs as the model has them in each state; every result against its exact value and what rounding explains."),
+    h("p", { class: "lede" }, firstCell(t), "Inputs as the model has them in each state; every result is compared with its exact value and rounding budget."),
     sortable([
       { title: "state", left: true, value: (r) => r.name, show: (r) => r.name },
       { title: "tokens", value: (r) => r.model.sequence * r.model.sequences, show: (r) => r.model.sequence * r.model.sequences },
@@ -642,12 +642,12 @@ function training(report) {
   const t = report.training;
   if (!t) return null;
   return h("section", { id: "training", "aria-label": "Training", "data-part": "Training" }, h("h2", {}, "Training"),
-    h("p", { class: "lede" }, `The kernel took the slot ${t.slot}${t.sites.length ? ` at ${t.sites.join(", ")}` : ""}.`, t.refused.map((r) => ` Not at ${r}.`)),
+    h("p", { class: "lede" }, `The kernel filled the slot ${t.slot}${t.sites.length ? ` at ${t.sites.join(", ")}` : ""}.`, t.refused.map((r) => ` Not at ${r}.`)),
     teacher(t),
     states(t),
     t.cells.length > 0 && report.verdict === "fail" && signalTable(t.cells),
     t.cells.length > 0 && [h("h3", { class: "minor" }, "Loss curves"),
-      h("p", { class: "lede" }, "Above, the loss of each run; below, how far the run with your kernel is from the trusted one. The band is what two trusted runs differ by that add in another order."),
+      h("p", { class: "lede" }, "Above, the loss of each run; below, how far the run with your kernel is from the trusted one. The band is the difference between two trusted runs with different summation orders."),
       h("div", { class: "plots" }, t.cells.map((cell) => cellFigure(cell, report.verdict === "fail")))]);
 }
 

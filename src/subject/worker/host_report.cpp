@@ -43,8 +43,19 @@ void report_host(assay_host_finding kind, int is_error, const char* what, const 
   Finding finding{.kind = kind == assay_environment_probe ? Kind::EnvironmentProbe : Kind::ForbiddenCall,
                   .severity = is_error ? assay::Severity::Error : assay::Severity::Warning,
                   .evidence = std::move(process)};
+  report_finding(std::move(finding));
+}
+
+void report_finding(Finding finding) {
+  if (events < 0) return;
   const std::string line = encode(protocol::Event(protocol::FindingEvent{std::move(finding)})) + "\n";
   if (write(events, line.data(), line.size()) < 0) return;
+}
+
+std::vector<std::string> places_of(const CallStack& stack) {
+  std::vector<std::string> places;
+  for (int i = 0; i < stack.count; ++i) places.push_back(place_of(stack.frames[i]));
+  return places;
 }
 
 }  // namespace assay::worker

@@ -320,6 +320,8 @@ std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
     for (int i = 0; i < kBeside; ++i)
       occupy(mix(seed, static_cast<uint64_t>(10 + i)), beside_[i], 10 + mix(seed, 20) % 100);
   if (on_streams_ && seed % 3 == 1) occupy(mix(seed, 30), streams_[0], 1 + mix(seed, 31) % 20);
+  const bool between = between_ && seed % 5 == 3;
+  if (between) between_();
   if (threads) {
     call_from_threads(call);
   } else {
@@ -327,9 +329,10 @@ std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
   }
   wait();
   if (!idle) adapt(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
-  return compare(threads ? "from several host threads at once"
-                 : idle  ? "one call after another"
-                         : "while other kernels filled the GPU");
+  return compare(between   ? "after a call with another shape"
+                 : threads ? "from several host threads at once"
+                 : idle    ? "one call after another"
+                           : "while other kernels filled the GPU");
 }
 
 Load::Replayed Load::replay_graph(const std::vector<CallRequest>& calls, const Call& call) {

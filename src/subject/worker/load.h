@@ -8,8 +8,9 @@
 //
 // A race seldom shows on an idle GPU: blocks start in the same order each time, and warps of small grids meet nobody. Beside
 // each repetition run kernels of other grids, blocks and amounts of shared memory, for other times, so that it gets
-// other multiprocessors, at other moments. Every other time a kernel is queued before it on the call's own stream; two
-// calls that a request has are made at once, in turn from one host thread and from two.
+// other multiprocessors, at other moments. Every other time a kernel is queued before it on the call's own stream, and now
+// and then a call of the subject with another shape comes first; two calls that a request has are made at once, in turn from
+// one host thread and from two.
 //
 // Where nothing but the results may differ, the worker compares them on the GPU: nothing is copied to the host unless
 // they do.
@@ -44,6 +45,9 @@ class Load {
   void keep_results();
   void forget() { regions_.clear(); }
   bool is_ready() const { return !regions_.empty(); }
+
+  // A call of another size, on buffers of its own, which is made before some of the repetitions.
+  void set_between(std::function<void()> call) { between_ = std::move(call); }
 
   // All calls once more; where a result differs from the one that was kept.
   std::optional<protocol::LoadDifference> repeat(uint64_t seed, const Call& call);
@@ -85,6 +89,7 @@ class Load {
   const Runtime& runtime_;
   Buffers& buffers_;
   const Stream* streams_;
+  std::function<void()> between_;
   std::vector<Region> regions_;
   std::size_t calls_ = 0;
   bool on_streams_ = true;  // the calls are given streams; else they work on the default one

@@ -21,6 +21,7 @@ std::string load(Runtime& runtime, bool real) {
   ASSAY_FIND(cudaMemcpy);
   ASSAY_FIND(cudaMemcpyAsync);
   ASSAY_FIND(cudaMemset);
+  ASSAY_FIND(cudaMemsetAsync);
   ASSAY_FIND(cudaStreamCreateWithFlags);
   ASSAY_FIND(cudaStreamSynchronize);
   ASSAY_FIND(cudaDeviceSynchronize);

@@ -24,6 +24,7 @@ struct Runtime {
   int (*cudaMemcpy)(void*, const void*, size_t, int);
   int (*cudaMemcpyAsync)(void*, const void*, size_t, int, Stream);
   int (*cudaMemset)(void*, int, size_t);
+  int (*cudaMemsetAsync)(void*, int, size_t, Stream);
   int (*cudaStreamCreateWithFlags)(Stream*, unsigned);
   int (*cudaStreamSynchronize)(Stream);
   int (*cudaDeviceSynchronize)();

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/gpus.h"
 #include "base/random.h"
 #include "protocol/lines.h"
 #include "protocol/messages.h"
@@ -24,6 +25,7 @@
 #include "subject/worker/host_report.h"
 #include "subject/worker/load.h"
 #include "subject/worker/runtime.h"
+#include "subject/worker/runtime_calls.h"
 #include "subject/worker/sandbox.h"
 #include "subject/worker/surroundings.h"
 
@@ -78,7 +80,11 @@ class Worker {
     }
     send(ready);
     if (!ready.problem.empty()) return 1;
-    while (const auto line = protocol::receive_line(protocol::kSocket, received_)) {
+    for (;;) {
+      const auto begun = Clock::now();
+      const auto line = protocol::receive_line(protocol::kSocket, received_);
+      if (!line) break;
+      time_.waiting += seconds_since(begun);
       const auto request = protocol::decode_request(*line);
       if (!request) {
         std::fprintf(stderr, "%s\n", request.error().text().c_str());
@@ -93,6 +99,9 @@ class Worker {
  private:
   void prepare(protocol::Ready& ready) {
     if (ready.problem = load(runtime_, setup_.real_gpu); !ready.problem.empty()) return;
+    if (!python_) pass_runtime_calls();
+    // The driver of a real GPU sees one clock from its start on.
+    if (setup_.real_gpu) set_clock(setup_.clock);
     int count = 0;
     if (const int error = runtime_.cudaGetDeviceCount(&count); error != 0 || count == 0) {
       ready.problem = std::string("there is no CUDA device: ") + runtime_.cudaGetErrorString(error);
@@ -107,8 +116,12 @@ class Worker {
       if (setup_.real_gpu) report_host_to(fcntl(protocol::kEvents, F_DUPFD_CLOEXEC, kFirstOwnFile));
       report_to(setup_.real_gpu ? report_host : runtime_.assay_report_host);
     }
-    if (setup_.real_gpu && !python_) load_.warm_up();
-    set_clock(setup_.clock);
+    if (setup_.real_gpu && !python_) {
+      load_.warm_up();
+      ready.problem = watch_runtime_calls(runtime_, watched_calls());
+      if (!ready.problem.empty()) return;
+    }
+    if (!setup_.real_gpu) set_clock(setup_.clock);
     if (!setup_.real_gpu && !python_)
       clear_environment();  // the runtime has read its settings, the loader its paths
     // The runtime has opened it for itself: when that end closes, the command sees it.
@@ -121,6 +134,15 @@ class Worker {
     else
       ready.problem = entry_.load();
     ready.subject_failed &= !ready.problem.empty();
+  }
+
+  RuntimeWatch watched_calls() const {
+    // A tool that looks for what was never written must not find it filled.
+    RuntimeWatch watch{.fills = !setup_.is_witnessed, .code = setup_.is_ptx ? "" : setup_.other_code};
+    if (setup_.gpu == 0) return watch;
+    watch.multiprocessors = kGpus[setup_.gpu].multiprocessors;
+    watch.bytes = kGpus[setup_.gpu].bytes;
+    return watch;
   }
 
   Confinement confinement() const {
@@ -168,7 +190,7 @@ class Worker {
     if (request.sample) end_sample(reply);
     if (runtime_.assay_range_forget) runtime_.assay_range_forget();
     reply.gone_on = std::exchange(gone_on_, std::nullopt);
-    reply.busy = std::exchange(busy_, 0);
+    reply.time = std::exchange(time_, {});
     if (reply.failure) load_.forget();
     if (setup_.is_witnessed) reply.buffers = buffers_.tensors(request);
     send(reply);
@@ -193,6 +215,33 @@ class Worker {
     if (wanted.graph) replay_graph(request, report);
   }
 
+  // Now and then a call is kept, with buffers and inputs of its own, to be made between the repetitions of later ones: a
+  // launch of another size.
+  void keep_between(const protocol::Request& request) {
+    constexpr int64_t kMostBytes = 8 << 20;
+    constexpr int kEvery = 4;
+    if (kept_++ % kEvery != 0) return;
+    int64_t bytes = 0;
+    for (const protocol::BufferRequest& buffer : request.calls[0].buffers) {
+      if (!buffer.pointers.empty() || buffer.made || !buffer.parts.empty()) return;
+      bytes += buffer.bytes;
+    }
+    if (bytes > kMostBytes) return;
+    protocol::Request other;
+    other.calls = {request.calls[0]};
+    load_.set_between({});
+    try {
+      between_.map(request.memory_bytes);
+      between_.allocate(other);
+      between_.fill(other.calls[0], 0, false);
+      check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
+    } catch (const Failed&) {
+      runtime_.cudaGetLastError();  // there is no room, which is not the subject's fault
+      return;
+    }
+    load_.set_between([this, kept = other.calls[0]] { entry_.call(kept, 0, between_); });
+  }
+
   // What goes wrong in a graph was not promised to go well: it is said, and is no failure.
   void replay_graph(const protocol::Request& request, protocol::LoadReport& report) {
     try {
@@ -206,30 +255,37 @@ class Worker {
     load_.forget();
   }
 
-  // While the command judges what came of the call, the GPU has nothing else to do.
+  // While the command judges what came of the call, the GPU has nothing else to do. Where others use it as well, so that a
+  // repetition takes much longer than the call did, they would wait for this: then it is left out for a while.
   void go_on(const protocol::Request& request) {
     if (!request.goes_on || !load_.is_ready()) return;
-    constexpr int kMostRepeats = 400;
-    constexpr double kMostSeconds = 1, kSlow = 0.01;  // of all; of one
+    if (left_out_ > 0) {
+      --left_out_;
+      return;
+    }
+    constexpr int kMostRepeats = 20000;
+    constexpr double kMostSeconds = 10, kSlow = 0.01;  // of all; of one
+    constexpr int kMostSlow = 3, kTimesAsSlow = 3, kMostLeftOut = 32;
+    const double limit = std::max(kSlow, kTimesAsSlow * first_call_);
     const auto start = Clock::now();
-    constexpr int kMostSlow = 3;
     int slow = 0;
     protocol::GoneOn& done = gone_on_.emplace();
     done.id = request.id;
     try {
       while (!done.differs && done.repeats < kMostRepeats && seconds_since(start) < kMostSeconds &&
-             !is_asked()) {
+             slow < kMostSlow && !is_asked()) {
         const auto begun = Clock::now();
         const auto seed = mix(request.id) % 1024 + static_cast<uint64_t>(done.repeats++);
         done.differs = load_.repeat(seed, [&](std::size_t i) { call(request.calls[i], i); }).has_value();
-        slow += seconds_since(begun) > kSlow;
-        if (slow == kMostSlow) break;  // the GPU has others to serve
+        slow += seconds_since(begun) > limit;
       }
       check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
     } catch (const Failed&) {
       _exit(protocol::kDeviceLost);  // the device is of no further use; the command makes the same call again
     }
-    busy_ += seconds_since(start);
+    leave_out_ = slow < kMostSlow ? 1 : std::min(2 * leave_out_, kMostLeftOut);
+    if (slow == kMostSlow) left_out_ = leave_out_;
+    time_.repeating += seconds_since(start);
   }
 
   static bool is_asked() {
@@ -242,6 +298,7 @@ class Worker {
     const auto each = [&](auto use) {
       for (std::size_t i = 0; i < calls.size(); ++i) use(calls[i], i);
     };
+    const auto begun = Clock::now();
     buffers_.map(request.memory_bytes);
     if (runtime_.assay_set_seed) runtime_.assay_set_seed(request.seed);
     if (runtime_.assay_advance_clock) runtime_.assay_advance_clock(request.cycles);
@@ -263,6 +320,7 @@ class Worker {
     }
     each([&](const CallRequest& c, std::size_t i) { buffers_.protect_inputs(c, i); });
     const auto start = Clock::now();
+    time_.preparing += std::chrono::duration<double>(start - begun).count();
     if (request.sample) begin_sample(*request.sample);
     const HostPoison poison(request.host_poison);
     each([&](const CallRequest& c, std::size_t i) { reply.returned.push_back(call(c, i)); });
@@ -276,7 +334,9 @@ class Worker {
     }
     check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
     if (is_repeated) load_.keep_results();
-    busy_ += seconds_since(start);
+    first_call_ = seconds_since(start);
+    time_.calling += first_call_;
+    const auto ended = Clock::now();
     if (request.sample) {
       end_sample(reply);
       each([&](const CallRequest& c, std::size_t i) {
@@ -289,12 +349,16 @@ class Worker {
     } else if (!request.ordered) {
       each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, false); });
     }
+    time_.saving += seconds_since(ended);
     if (request.load && setup_.real_gpu && !request.sample) {
-      const auto begun = Clock::now();
+      const auto repeated = Clock::now();
       repeat_under_load(request, reply);
-      busy_ += seconds_since(begun);
+      time_.repeating += seconds_since(repeated);
     }
+    if (is_repeated || request.load) keep_between(request);
     if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
+    if (setup_.real_gpu)
+      if (auto leak = held_.judge()) report_finding(std::move(*leak));
     if (runtime_.assay_report_precision) runtime_.assay_report_precision();
     reply.seconds = seconds_since(start);
   }
@@ -335,6 +399,7 @@ class Worker {
     check(runtime_.cudaGetLastError(), "the call");
     check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
     if (runtime_.assay_call_ended) runtime_.assay_call_ended();
+    if (setup_.real_gpu) held_.call_ended();
   }
 
   const protocol::WorkerSetup setup_;
@@ -344,8 +409,13 @@ class Worker {
   Buffers buffers_{runtime_, streams_, setup_.real_gpu, setup_.is_witnessed};
   EntryPoint entry_{setup_, runtime_, streams_};
   Load load_{runtime_, buffers_, streams_};
+  Buffers between_{runtime_, streams_, setup_.real_gpu, false};  // of a call that is made between others
+  int kept_ = 0;                                                 // calls that might have been
+  HeldByCalls held_;
   std::optional<protocol::GoneOn> gone_on_;  // since the last reply
-  double busy_ = 0;                          // seconds, since then
+  protocol::WorkerTime time_;                // since then
+  double first_call_ = 0;                    // seconds of the last call that was not a repetition
+  int left_out_ = 0, leave_out_ = 1;         // requests after which the call is not repeated; the next time
   std::optional<PythonEntry> python_;
 };
 

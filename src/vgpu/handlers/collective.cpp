@@ -141,9 +141,9 @@ inline void permute(const uint32_t* a, const uint32_t* from, uint32_t* to) {
     absent |= (members[l] >> from[l] & 1) << l;
   }
   if (absent != 0)
-    complain(w, i, Violation::AbsentLane, absent, "names and reads a lane that takes no part");
+    complain(w, i, Violation::AbsentLane, absent, "names and reads a lane that does not take part");
   else if (invalid != 0)
-    complain(w, i, Violation::InvalidShuffle, invalid, "reads a lane that takes no part");
+    complain(w, i, Violation::InvalidShuffle, invalid, "reads a lane that does not take part");
   const uint32_t undefined = (w.poisoned(form.lane) | w.poisoned(form.limits)) & lanes;
   if (undefined != 0)
     complain(w, i, Violation::UndefinedCollective, undefined, "the source lane is undefined");

@@ -316,7 +316,8 @@ const Inst* restore_stack(Warp& w, const Inst& i) {
     const uint64_t top = wide ? w.plane<uint64_t>(i.a)[l] : w.plane<uint32_t>(i.a)[l];
     const uint64_t bottom = stack_top(w, l) - w.frame->dynamic[l];
     if (top < bottom || top > w.local_stride)
-      return fault(w, i, FaultInfo::Kind::StackOverflow, l, "stackrestore of what no stacksave gave");
+      return fault(w, i, FaultInfo::Kind::StackOverflow, l,
+                   "stackrestore of a value that stacksave did not return");
     w.frame->dynamic[l] = static_cast<uint32_t>(top - bottom);
   }
   return &i + 1;
@@ -338,7 +339,7 @@ void lower_stack(Lowering& l) {
   const PlaneOffset a = takes ? l.source(1) : 0;
   if (takes && inst.operands.size() > 2) {
     const Operand& align = inst.operands[2];
-    if (align.kind != Operand::Kind::Immediate) return l.unsupported("an alignment that is no constant");
+    if (align.kind != Operand::Kind::Immediate) return l.unsupported("an alignment that is not a constant");
     form.align = std::max<uint32_t>(kStackAlign, static_cast<uint32_t>(align.bits));
   }
   const PlaneOffset d = l.dest();

@@ -2,7 +2,7 @@
 // wrong: clobbered-input here
 // right:
 // shows: error: clobbered-input: changes offset 0 of
-// shows: an input that must stay as it is
+// shows: an input that must not change
 // shows: kernel case_clobbered_input_restored::twice, block (0,0,0), thread (0,0,0)
 __global__ void twice(int* x, int* y, int* scratch) {
   const int v = x[threadIdx.x];

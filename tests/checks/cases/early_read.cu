@@ -1,7 +1,7 @@
 // A kernel that may start early reads what the kernel before it writes; wrong: it does not wait.
 // wrong: data-race here
 // right:
-// shows: may start before the one before it has ended
+// shows: may start before the previous one has ended
 __global__ void make(int* x) {
   x[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x + 1;
   let_dependents_start();

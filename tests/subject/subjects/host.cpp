@@ -46,6 +46,54 @@ SUBJECT(does_less_while_captured) {
   cudaStreamIsCapturing(stream, &capturing);
   return cudaMemcpyAsync(y, x, (n - (capturing ? 1 : 0)) * sizeof(float), 3, stream);
 }
+extern "C" int cudaFree(void*);
+extern "C" int cudaEventCreateWithFlags(void**, unsigned);
+extern "C" int cudaDeviceGetAttribute(int*, int, int);
+extern "C" int cudaMemGetInfo(size_t*, size_t*);
+// What is allocated in every call and never freed; once, and kept; in every call, and freed.
+SUBJECT(leaks_memory) {
+  void* workspace = nullptr;
+  cudaMalloc(&workspace, 1024);
+  return cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream);
+}
+SUBJECT(leaks_events) {
+  void* event = nullptr;
+  cudaEventCreateWithFlags(&event, 2);
+  return cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream);
+}
+SUBJECT(keeps_a_workspace) {
+  static void* kept;
+  if (!kept) cudaMalloc(&kept, 1024);
+  void* workspace = nullptr;
+  cudaMalloc(&workspace, 4096);
+  cudaFree(workspace);
+  return cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream);
+}
+// The contents of memory that nobody has written, as its result.
+SUBJECT(shows_new_memory) {
+  void* fresh = nullptr;
+  cudaMalloc(&fresh, n * sizeof(float));
+  return cudaMemcpyAsync(y, fresh, n * sizeof(float), 3, stream);
+}
+// Its machine: multiprocessors, gigabytes, the year since 1970.
+SUBJECT(shows_its_machine) {
+  static float shown[3];
+  int multiprocessors = 0;
+  size_t free = 0, total = 0;
+  cudaDeviceGetAttribute(&multiprocessors, 16, 0);
+  cudaMemGetInfo(&free, &total);
+  shown[0] = multiprocessors;
+  shown[1] = total / 1000000000;
+  shown[2] = time(nullptr) / 31556952;
+  return cudaMemcpyAsync(y, shown, sizeof shown, 1, stream);
+}
+// Right unless a call with more elements came before, for the second time.
+SUBJECT(remembers_the_size) {
+  static int last, times;
+  const int wrong = last > n && ++times > 1;
+  last = n;
+  return cudaMemcpyAsync(y, x, (n - wrong) * sizeof(float), 3, stream);
+}
 SUBJECT(returns_seven) {
   return 7;
 }

@@ -1,0 +1,25 @@
+// violates: coverage
+// A signed position of 16 bits: what lies beyond 32,767 is left out.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 40000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+__global__ void kernel(const float* x, float* y, int n) {
+  for (short i = blockIdx.x * blockDim.x + threadIdx.x; i < n && i >= 0; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  kernel<<<4, 256, 0, stream>>>(x, y, n);
+}

@@ -1,0 +1,177 @@
+// Counters and lists in shared memory: a kernel that the rules prove, and for each thing that they rest on a kernel without it,
+// which must not be proved.
+#include "kernel.h"
+
+namespace assay::prove::testing {
+namespace {
+
+// Threads with an element t of x (t < n) put t into a list. Then all go over the list, and read x there.
+struct Parts {
+  std::string set = "setp.ne.u32 %p1, %r5, 0; @%p1 bra SET; st.shared.u32 [%r20], 0; SET:";
+  std::string set_barrier = "bar.sync 0;";
+  std::string guard = "setp.ge.s32 %p2, %r2, %r1; @%p2 bra DRAWN;";
+  std::string draw = "atom.shared.add.u32 %r8, [%r20], 1;";
+  std::string between;  // the draw and the store
+  std::string what = "%r2";
+  std::string barrier = "bar.sync 0;";
+  std::string count = "ld.shared.u32 %r9, [%r20];";
+  std::string first = "mov.u32 %r10, 0;";
+  std::string next = "shl.b32 %r11, %r10, 2;";  // where in the list
+  std::string last = "bar.sync 0;";
+  std::string block = "256";
+};
+
+KernelText text_of(const Parts& parts) {
+  KernelText text =
+      kernel(fmt::format(R"(
+    mov.u32 %r20, c; mov.u32 %r21, s;
+    {} {}
+    {} {} {}
+    shl.b32 %r12, %r8, 2; add.s32 %r13, %r21, %r12; st.shared.u32 [%r13], {};
+    DRAWN: {}
+    {} {}
+    LOOP: setp.ge.s32 %p3, %r10, %r9; @%p3 bra DONE;
+    {} add.s32 %r14, %r21, %r11; ld.shared.u32 %r15, [%r14];
+    mul.wide.s32 %rd3, %r15, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    add.s32 %r10, %r10, 1; bra LOOP;
+    DONE: {})",
+                         parts.set, parts.set_barrier, parts.guard, parts.draw, parts.between, parts.what,
+                         parts.barrier, parts.count, parts.first, parts.next, parts.last));
+  text.shared = ".shared .align 4 .b8 s[1024]; .shared .align 4 .b8 c[4];";
+  text.block = parts.block;
+  return text;
+}
+
+Status bounds(const Parts& parts) {
+  return ProvedKernel(text_of(parts)).bounds();
+}
+
+TEST(Counters, a_list_holds_what_was_stored) {
+  ProvedKernel k(text_of({}));
+  EXPECT_EQ(k.bounds(), Status::Proved);
+  EXPECT_EQ(k.overflow(), Status::Proved);
+  EXPECT_EQ(k.barriers(), Status::Proved);
+  EXPECT_EQ(k.prove(prove_races).status, Status::Proved);
+  EXPECT_TRUE(k.summary().exchanges);  // it rests on the barriers
+}
+
+TEST(Counters, an_address_of_64_bits_is_the_one_of_32) {
+  Parts by_name;
+  by_name.set = "setp.ne.u32 %p1, %r5, 0; @%p1 bra SET; st.shared.u32 [c], 0; SET:";
+  by_name.count = "ld.shared.u32 %r9, [c];";
+  EXPECT_EQ(bounds(by_name), Status::Proved);
+}
+
+TEST(Counters, an_array_must_have_room_for_all_threads) {
+  Parts larger;
+  larger.block = "257";
+  EXPECT_EQ(bounds(larger), Status::Unknown);
+}
+
+TEST(Counters, must_be_set_on_every_way) {
+  Parts never;
+  never.set = "";
+  EXPECT_EQ(bounds(never), Status::Unknown);
+  Parts by_another;  // a thread that a block may not have
+  by_another.set = "setp.ne.u32 %p1, %r5, 300; @%p1 bra SET; st.shared.u32 [%r20], 0; SET:";
+  EXPECT_EQ(bounds(by_another), Status::Unknown);
+  Parts at_times;
+  at_times.set = "setp.lt.u32 %p1, %r1, 7; @%p1 bra SET; st.shared.u32 [%r20], 0; SET:";
+  EXPECT_EQ(bounds(at_times), Status::Unknown);
+}
+
+TEST(Counters, must_be_set_before_anyone_draws) {
+  Parts together;
+  together.set_barrier = "";
+  EXPECT_EQ(bounds(together), Status::Unknown);
+}
+
+TEST(Counters, what_sets_it_must_be_constant_and_one) {
+  Parts other;
+  other.set = "st.shared.u32 [%r20], %r1;";
+  EXPECT_EQ(bounds(other), Status::Unknown);
+  Parts two;
+  two.set = "st.shared.u32 [%r20], 5; setp.ne.u32 %p1, %r5, 0; @%p1 bra SET; st.shared.u32 [%r20], 0; SET:";
+  EXPECT_EQ(bounds(two), Status::Unknown);
+  Parts from_one;  // 257 is the end of the list
+  from_one.set = "setp.ne.u32 %p1, %r5, 0; @%p1 bra SET; st.shared.u32 [%r20], 1; SET:";
+  EXPECT_EQ(bounds(from_one), Status::Unknown);
+}
+
+TEST(Counters, a_thread_may_draw_once) {
+  Parts twice;
+  twice.draw = "mov.u32 %r30, 0; AGAIN: atom.shared.add.u32 %r8, [%r20], 1;";
+  twice.between = "add.s32 %r30, %r30, 1; setp.lt.s32 %p5, %r30, 2; @%p5 bra AGAIN;";
+  EXPECT_EQ(bounds(twice), Status::Unknown);
+  Parts by_two;
+  by_two.draw = "atom.shared.add.u32 %r8, [%r20], 2;";
+  EXPECT_EQ(bounds(by_two), Status::Unknown);
+}
+
+TEST(Counters, nobody_else_may_write_it) {
+  Parts also;
+  also.between = "st.shared.u32 [%r20], %r2;";
+  EXPECT_EQ(bounds(also), Status::Unknown);
+}
+
+TEST(Counters, in_a_loop_it_must_be_set_each_time) {
+  const auto rounds = [](const char* head, const char* again) {
+    Parts parts;
+    parts.set = fmt::format("mov.u32 %r40, 0; {}", head) + parts.set;
+    parts.last =
+        fmt::format("bar.sync 0; add.s32 %r40, %r40, 1; setp.lt.s32 %p6, %r40, 3; @%p6 bra {};", again);
+    return bounds(parts);
+  };
+  EXPECT_EQ(rounds("ROUND: ", "ROUND"), Status::Proved);
+  EXPECT_EQ(rounds("", "SET"), Status::Unknown);  // behind the store: it goes on from where it was
+}
+
+TEST(Lists, are_read_behind_a_barrier) {
+  Parts at_once;
+  at_once.barrier = "";
+  EXPECT_EQ(bounds(at_once), Status::Unknown);
+}
+
+TEST(Lists, hold_what_the_guard_lets_through) {
+  Parts unguarded;
+  unguarded.guard = "";
+  EXPECT_EQ(bounds(unguarded), Status::Unknown);
+  Parts one_more;
+  one_more.guard = "setp.gt.s32 %p2, %r2, %r1; @%p2 bra DRAWN;";
+  EXPECT_EQ(bounds(one_more), Status::Unknown);
+  Parts negative;  // t - 1 < n, but -1 is no element
+  negative.what = "%r31";
+  negative.guard = "sub.s32 %r31, %r2, 1; setp.ge.s32 %p2, %r31, %r1; @%p2 bra DRAWN;";
+  EXPECT_EQ(bounds(negative), Status::Unknown);
+}
+
+TEST(Lists, are_read_below_the_count) {
+  Parts beyond;
+  beyond.count = "mov.u32 %r9, 256;";
+  EXPECT_EQ(bounds(beyond), Status::Unknown);
+  Parts next;  // the element behind the one that the loop has got to
+  next.next = "shl.b32 %r11, %r10, 2; add.s32 %r11, %r11, 4;";
+  EXPECT_EQ(bounds(next), Status::Unknown);
+  Parts between;  // two elements
+  between.next = "shl.b32 %r11, %r10, 2; add.s32 %r11, %r11, 2;";
+  EXPECT_EQ(bounds(between), Status::Unknown);
+}
+
+TEST(Lists, are_stored_by_whoever_draws) {
+  Parts some;  // a number may be drawn and nothing stored
+  some.between = "setp.eq.u32 %p5, %r5, 3; @%p5 bra DRAWN;";
+  EXPECT_EQ(bounds(some), Status::Unknown);
+  Parts another;
+  another.between = "mov.u32 %r32, s; st.shared.u32 [%r32], 77777777;";
+  EXPECT_EQ(bounds(another), Status::Unknown);
+}
+
+TEST(Lists, the_count_is_read_where_nobody_draws) {
+  Parts early;  // by a thread that draws next
+  early.count = "";
+  early.guard = "ld.shared.u32 %r9, [%r20]; setp.ge.s32 %p2, %r2, %r1; @%p2 bra DRAWN;";
+  EXPECT_EQ(bounds(early), Status::Unknown);
+}
+
+}  // namespace
+}  // namespace assay::prove::testing

@@ -1,0 +1,152 @@
+// Pauses in device code: the same results where nothing relies on timing, others where something does.
+#include "subject/perturb.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "folders.h"
+#include "ptx/module.h"
+#include "subject/runner.h"
+#include "subject/subject.h"
+#include "support.h"
+
+namespace assay::subject {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+int occurrences(const std::string& text, const std::string& word) {
+  int found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+std::string kernel_of(const std::string& body) {
+  return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
+         ".reg .pred %p<4>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<4>;\n.shared .align 4 .b8 s[128];\n"
+         "ld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n" +
+         body + "ret;\n}\n";
+}
+
+std::string perturbed_body(const std::string& body) {
+  const auto text = perturb(kernel_of(body));
+  EXPECT_TRUE(text) << text.error().text();
+  if (!text) return "";
+  const auto again = ptx::parse(*text);
+  EXPECT_TRUE(again) << again.error().text() << "\n" << *text;
+  return *text;
+}
+
+TEST(Perturb, PausesBeforeWhatOthersMaySee) {
+  const std::string text = perturbed_body("bar.sync 0;\nst.global.u32 [%rd1], %r1;\nbar.sync 0;\n");
+  // At the start, before both barriers, and before the store in each of its two copies.
+  EXPECT_EQ(occurrences(text, "nanosleep"), 5);
+  EXPECT_EQ(occurrences(text, "st.global.u32"), 2);
+  EXPECT_EQ(occurrences(text, "bar.sync"), 2);
+}
+
+TEST(Perturb, WhereLanesMeetNothingIsThereTwice) {
+  const std::string text = perturbed_body(
+      "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nbar.warp.sync -1;\nvote.sync.any.pred %p1, %p1, -1;\n"
+      "mov.u32 %r3, s;\nst.shared.u32 [%r3], %r2;\nactivemask.b32 %r4;\n");
+  for (const char* once : {"shfl.sync", "bar.warp.sync", "vote.sync", "activemask"})
+    EXPECT_EQ(occurrences(text, once), 1) << once;
+  EXPECT_EQ(occurrences(text, "st.shared.u32"), 2);
+}
+
+// A loop is copied whole or not at all: its branch must not lead from one copy into the other.
+TEST(Perturb, ALoopStaysInItsCopy) {
+  const std::string text = perturbed_body(
+      "mov.u32 %r2, 0;\nLOOP:\nst.global.u32 [%rd1], %r2;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, 9;\n"
+      "@%p1 bra LOOP;\n");
+  EXPECT_THAT(text, HasSubstr("bra LOOP_assay1;"));
+  EXPECT_THAT(text, HasSubstr("bra LOOP_assay2;"));
+  EXPECT_THAT(text, Not(HasSubstr("bra LOOP;")));
+}
+
+TEST(Perturb, WhatIsEnteredFromElsewhereIsThereOnce) {
+  const std::string text = perturbed_body(
+      "setp.eq.u32 %p1, %r1, 0;\n@%p1 bra MIDDLE;\nbar.sync 0;\nadd.u32 %r1, %r1, 1;\nMIDDLE:\n"
+      "st.global.u32 [%rd1], %r1;\nbar.sync 1;\n");
+  EXPECT_EQ(occurrences(text, "add.u32 %r1, %r1, 1;"), 1);
+  EXPECT_THAT(text, HasSubstr("bra MIDDLE;"));
+}
+
+TEST(Perturb, ACarryIsNotLost) {
+  const std::string text = perturbed_body(
+      "add.cc.u32 %r2, %r1, 1;\nst.global.u32 [%rd1], %r2;\naddc.u32 %r3, %r1, 0;\n"
+      "st.global.u32 [%rd1+4], %r3;\n");
+  EXPECT_EQ(occurrences(text, "addc.u32"), 1);
+}
+
+TEST(Perturb, ABlockOf1024ThreadsStaysPossible) {
+  EXPECT_THAT(perturbed_body("bar.sync 0;\n"), HasSubstr(".maxnreg 64"));
+  const auto wide = perturb(kernel_of("bar.sync 0;\n"), {{"k", 200}});
+  ASSERT_TRUE(wide);
+  EXPECT_THAT(*wide, HasSubstr(".maxnreg 200"));
+}
+
+// ---- as a check uses it: with the virtual runtime in the place of NVIDIA's
+
+class PerturbedTest : public ::testing::Test {
+ protected:
+  // y[i] = x[i]: each lane stores what another has read.
+  Observation run(const std::string& between) {
+    folder_.write("k.cu", R"(
+__global__ void turn(const float* x, float* y, int n) {
+  __shared__ volatile float held[32];
+  const int lane = threadIdx.x, first = blockIdx.x * 32, other = 31 - lane;
+  held[lane] = first + lane < n ? x[first + lane] : 0.0f;
+  )" + between + R"(
+  if (first + other < n) y[first + other] = held[other];
+}
+extern "C" int k(const float* x, float* y, int n, cudaStream_t stream) {
+  if (n > 0) turn<<<(n + 31) / 32, 32, 0, stream>>>(x, y, n);
+  return cudaGetLastError();
+})");
+    contract_ = contract_in(folder_, "k.cu", "entry = \"k\"\nreturns = \"int\"");
+    BuildOutcome built = build(*contract_, {.cache = folder_.path("cache")});
+    EXPECT_TRUE(built.subject) << built.failure.output;
+    RunnerOptions options;
+    options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+    options.cuda_runtime = std::string(kBinaryFolder) + "/lib";
+    options.device = Device::Cuda;
+    options.timeout = 60;
+    subject_ = *built.subject;
+    Runner runner(*contract_, subject_, options);
+    trial::Trial trial = trial_of(1000);
+    trial.condition = {.ordered = false, .loaded = true, .perturbed = true};
+    inputs_ = *trial::make_inputs(*contract_, trial);
+    return runner.run(trial, inputs_);
+  }
+
+  bool is_right(const Observation& observation) const {
+    return observation.calls.at(0).outputs.at("y")->bytes == inputs_.inputs.at("x")->bytes;
+  }
+
+  Folder folder_;
+  std::optional<contract::Contract> contract_;
+  Subject subject_;
+  contract::Bindings inputs_;
+};
+
+TEST_F(PerturbedTest, ARightKernelStaysRight) {
+  const Observation observation = run("__syncwarp();");
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  ASSERT_TRUE(observation.load);
+  EXPECT_GT(observation.load->repeats, 2);
+  EXPECT_FALSE(observation.load->difference);
+  EXPECT_TRUE(is_right(observation));
+}
+
+// Right on the virtual device in text order, and on a GPU: lanes run in step.
+TEST_F(PerturbedTest, LanesThatRelyOnEachOtherShow) {
+  const Observation observation = run("");
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+  EXPECT_FALSE(is_right(observation));
+}
+
+}  // namespace
+}  // namespace assay::subject
