@@ -8,7 +8,7 @@ __global__ void add(const float* x, float* y, int n) {
 }
 
 int main(int argc, char** argv) {
-  const int n = 65536, launches = argc > 1 ? std::atoi(argv[1]) : 1500;
+  const int launches = argc > 1 ? std::atoi(argv[1]) : 1500, n = argc > 2 ? std::atoi(argv[2]) : 65536;
   float* x = nullptr;
   cudaMalloc(&x, sizeof(float) * n);
   cudaMemset(x, 0, sizeof(float) * n);
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     float* y = nullptr;
     cudaMalloc(&y, sizeof(float) * n);
     cudaMemsetAsync(y, 0, sizeof(float) * n);
-    add<<<n / 256, 256>>>(x, y, n);
+    add<<<(n + 255) / 256, 256>>>(x, y, n);
     cudaFree(y);
   }
   const cudaError_t error = cudaDeviceSynchronize();

@@ -1,10 +1,10 @@
 """What memory snapshots, traces and the page of `assay run` cost, and how large they are.
 
     python3 bench/activity/overhead.py time [--launches 3000] [--rounds 5]   # processor time, with and without, in turn
-    python3 bench/activity/overhead.py size [--events 1000000]               # of the files for that many events
+    python3 bench/activity/overhead.py size [--events 1000000]               # of the files for that many events, made up
+    python3 bench/activity/overhead.py program [--launches 100000]           # of the files of a program that was run
 
-`time` prints, for each set of files, the median over the rounds of its time over the time without in the same round: what else the machine
-does changes both.
+`time` compares each run with the runs without files just before and after it: what else the machine does changes all three.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-VARIANTS = {"--memory": ["--memory", "m.pickle"], "--memory --trace": ["--memory", "m.pickle", "--trace", "t.json"],
+VARIANTS = {"--memory --trace": ["--memory", "m.pickle", "--trace", "t.json"],
             "--html": ["--html", "p.html"],
             "all three": ["--memory", "m.pickle", "--trace", "t.json", "--html", "p.html"]}
 
@@ -32,22 +32,32 @@ def processor_seconds(command, folder):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure_time(options, folder):
+def build(folder):
     nvcc = ["nvcc", "-g", "-lineinfo", "-cudart", "shared", "-arch=sm_90", "-o", "many", HERE / "many.cu"]
     subprocess.run(nvcc, cwd=folder, check=True)
+
+
+def measure_time(options, folder):
+    build(folder)
     program = ["--", "./many", str(options.launches)]
     run = [options.assay, "run", "--threads", "1", "--quiet"]
-    seconds = {name: [] for name in ["without", *VARIANTS]}
-    for _ in range(options.rounds):
-        seconds["without"].append(processor_seconds([*run, *program], folder))
+    seconds, ratios = {name: [] for name in ["without", *VARIANTS]}, {name: [] for name in VARIANTS}
+    begun, rounds = time.time(), 0
+    while rounds < options.rounds and time.time() - begun < options.seconds:
+        rounds += 1
+        before = processor_seconds([*run, *program], folder)
         for name, files in VARIANTS.items():
             seconds[name].append(processor_seconds([*run, *files, *program], folder))
-    print(f"{options.launches} launches of 65,536 threads, each with an allocation, a fill and a free; {options.rounds} rounds\n")
-    print("| files | processor time, s (least) | more than without (median of the rounds) |\n| --- | --- | --- |")
+            after = processor_seconds([*run, *program], folder)
+            seconds["without"].append(after)
+            ratios[name].append(2 * seconds[name][-1] / (before + after))
+            before = after
+    print(f"{options.launches} launches of 65,536 threads, each with an allocation, a fill and a free; {rounds} rounds\n")
+    print("| files | processor time, s (least) | more than without: median of the rounds (quartiles) |\n| --- | --- | --- |")
     print(f"| none | {min(seconds['without']):.2f} | |")
     for name in VARIANTS:
-        ratio = statistics.median(a / b for a, b in zip(seconds[name], seconds["without"]))
-        print(f"| {name} | {min(seconds[name]):.2f} | {100 * (ratio - 1):.1f} % |")
+        low, middle, high = (100 * (ratio - 1) for ratio in statistics.quantiles(ratios[name]))
+        print(f"| {name} | {min(seconds[name]):.2f} | {middle:.1f} % ({low:.1f} to {high:.1f}) |")
 
 
 def measure_size(options, folder):
@@ -74,16 +84,34 @@ def measure_size(options, folder):
         print(f"| {option} {name} | {os.path.getsize(folder / name) / 1e6:.1f} | {time.time() - begun:.1f} |")
 
 
+def measure_program(options, folder):
+    """The events of a real run: small launches, each with an allocation, a fill and a free; all checks on."""
+    build(folder)
+    files = [part for name in ("--memory --trace", "--html") for part in VARIANTS[name]]
+    begun = time.time()
+    subprocess.run([options.assay, "run", "--quiet", *files, "--", "./many", str(options.launches), "256"], cwd=folder, check=True,
+                   stdout=subprocess.DEVNULL)
+    seconds = time.time() - begun
+    entries = len(json.loads((folder / "t.json").read_text())["traceEvents"])
+    print(f"{options.launches} launches: {4 * options.launches} events of the program, {entries} entries of the trace; {seconds:.0f} s\n")
+    print("| file | MB | bytes of an entry of the trace |\n| --- | --- | --- |")
+    for name in ("m.pickle", "t.json", "p.html"):
+        size = os.path.getsize(folder / name)
+        print(f"| {name} | {size / 1e6:.1f} | {f'{size / entries:.0f}' if name == 't.json' else ''} |")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("what", choices=["time", "size"])
+    arguments.add_argument("what", choices=["time", "size", "program"])
     arguments.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
-    arguments.add_argument("--launches", type=int, default=3000)
+    arguments.add_argument("--launches", type=int, help="3000, or 100000 of a program")
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--seconds", type=float, default=1e9, help="after which no round begins")
     arguments.add_argument("--events", type=int, default=1_000_000)
     options = arguments.parse_args()
+    options.launches = options.launches or (100_000 if options.what == "program" else 3000)
     with tempfile.TemporaryDirectory() as folder:
-        (measure_time if options.what == "time" else measure_size)(options, Path(folder))
+        {"time": measure_time, "size": measure_size, "program": measure_program}[options.what](options, Path(folder))
 
 
 if __name__ == "__main__":

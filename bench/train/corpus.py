@@ -77,7 +77,7 @@ def run(job, options):
                      for state in report["states"]]
     row["calls"], row["seconds_of_calls"] = report["calls"], report["seconds_of_calls"]
     row["cells"] = [{name: cell.get(name) for name in
-                     ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise")}
+                     ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise", "unmasked_by")}
                     for cell in report["cells"]]
     return row
 
@@ -92,22 +92,31 @@ def in_turn(found, seed, options):
     return [jobs[seed % len(jobs)] for jobs in slots.values()]
 
 
+def shown(cell):
+    """By which signals a cell shows a fault: "loss 2, gradients 2, first batch". Steps count from 1."""
+    words = {"loss": lambda s: f"loss {s['step'] + 1}", "gradients": lambda s: f"gradients {s['step'] + 1}",
+             "calls": lambda s: s["state"]}
+    found = {signal["signal"]: words[signal["signal"]](signal) for signal in cell["unmasked_by"]}
+    return ", ".join(found[name] for name in words if name in found) or "masked"
+
+
 def wrong_table(rows):
     cells = sorted({(cell["tokens"], cell["optimizer"]) for row in rows for cell in row.get("cells", [])},
                    key=lambda cell: (cell[0] != "zipf", cell))
-    lines = ["| kernel | class | verdict | gradients, after | single calls, in the state |" +
-             "".join(f" {tokens} + {optimizer} |" for tokens, optimizer in cells),
-             "|" + " --- |" * (5 + len(cells))]
+    lines = ["| kernel | class | verdict |" + "".join(f" {tokens} + {optimizer} |" for tokens, optimizer in cells),
+             "|" + " --- |" * (3 + len(cells))]
+    by_signal, anywhere = collections.Counter(), 0
     for row in rows:
-        teacher = row.get("teacher", {}).get("accused_step")
-        shown = "masked" if teacher is None else f"{teacher + 1} step{'s' if teacher else ''}"
-        state = next((state["name"] for state in row.get("states", []) if state["failed_site"]), "within rounding")
         found = {(cell["tokens"], cell["optimizer"]): cell for cell in row.get("cells", [])}
-        steps = [("–" if cell not in found else "masked" if not found[cell]["unmasked"] else
-                  f"step {found[cell]['unmasked_step'] + 1}") for cell in cells]
-        verdict = row["verdict"] if row["verdict"] != "fail" else ", ".join(row["kinds"])
-        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} | {shown} | {state} |" +
-                     "".join(f" {step} |" for step in steps))
+        texts = [shown(found[cell]) if cell in found else "–" for cell in cells]
+        signals = {signal["signal"] for cell in found.values() for signal in cell["unmasked_by"]}
+        by_signal.update(signals)
+        anywhere += bool(signals)
+        verdict = row["verdict"] if row["verdict"] != "fail" else ", ".join(dict.fromkeys(row["kinds"]))
+        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} |" +
+                     "".join(f" {text} |" for text in texts))
+    lines.append(f"\n{sum(row['verdict'] == 'fail' for row in rows)} of {len(rows)} fail; unmasked in at least one cell: {anywhere} "
+                 f"({', '.join(f'{name} {count}' for name, count in by_signal.most_common())})")
     return lines
 
 

@@ -4,8 +4,10 @@
 #     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
 #     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
 #     bench/train/h200.sh sweep               there: what the story's gap and noise depend on; at most 3 minutes
-#     bench/train/h200.sh right [SECONDS [FIRST]]   there: correct kernels of the corpus, 100 runs of each slot, and of the host, on 16 cores; at most 5 minutes
-#     bench/train/h200.sh wrong               there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; at most 5 minutes
+#     bench/train/h200.sh right [SECONDS [FIRST]]   there: right kernels of the host, 100 runs of each slot from the seed FIRST on, on 16 cores, and beside it
+#                                             a whole matrix on two of them; 5 minutes
+#     bench/train/h200.sh corpus [SECONDS [FIRST]]  there: correct kernels of the corpus, 100 runs of each slot, on 16 cores; 4 minutes
+#     bench/train/h200.sh wrong [SECONDS]     there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; 4 minutes
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
 #
 # Results go to the folder $OUT (default: .), with a log on the terminal.
@@ -76,24 +78,34 @@ sweep() {
   timeout 178 python3 -u bench/train/story.py --sweep --seconds 140 --json "$out/story_sweep.json"
 }
 
-# Small models, many seeds: every run has weights and batches of its own. A quarter of the cores is for kernels of the host.
+# Small models, many seeds: every run has weights and batches of its own.
 right() {
   unpack
-  local cores=$(nproc) host seconds=${1:-250} first=${2:-1}
-  host=$((cores / 4))
-  $carried/bench_right_kernels "$first-100" $host "$seconds" > "$out/right_host.md" 2>&1 &
-  local small="--vocabulary 128 --width 32 --heads 2 --layers 1 --sequence 32"
-  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs $((cores - host)) right --by-slot --first-seed "$first" --seeds 100 --steps 6 \
-    --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds "$seconds" --json "$out/right.json" > "$out/right.md" 2>&1
-  elapsed "correct kernels of the corpus"
+  local cores=$(nproc) seconds=${1:-250}
+  (
+    exec > "$out/matrix.log" 2>&1
+    time timeout $((seconds + 30)) taskset -c 0,1 $carried/assay train examples/embedding_gradient/wrong.toml --fresh
+  ) &
+  taskset -c "2-$((cores - 1))" $carried/bench_right_kernels "${2:-1}-100" $((cores - 2)) "$seconds" > "$out/right_host.md" 2>&1
+  cat "$out/right_host.md"
+  elapsed "right kernels of the host"
   wait
-  cat "$out/right.md" "$out/right_host.md"
-  elapsed "correct kernels of the host"
+  cat "$out/matrix.log"
+  elapsed "a whole matrix on two cores"
+}
+
+corpus() {
+  unpack
+  local small="--vocabulary 128 --width 32 --heads 2 --layers 1 --sequence 32"
+  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" right --by-slot --first-seed "${2:-1}" --seeds 100 --steps 6 \
+    --tokens zipf --optimizers sgd,adamw --sizes "$small" --seconds "${1:-220}" --json "$out/right.json" > "$out/right.md" 2>&1
+  cat "$out/right.md"
+  elapsed "correct kernels of the corpus"
 }
 
 wrong() {
   unpack
-  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" wrong --seconds 270 --json "$out/wrong.json" > "$out/wrong.md" 2>&1
+  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" wrong --seconds "${1:-225}" --json "$out/wrong.json" > "$out/wrong.md" 2>&1
   cat "$out/wrong.md"
   elapsed "numeric bugs of the corpus"
 }
@@ -135,6 +147,6 @@ alarms() {
 }
 
 case ${1:-} in
-  prepare | story | sweep | right | wrong | alarms) "$@" ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  prepare | story | sweep | right | corpus | wrong | alarms) "$@" ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -9,9 +9,11 @@ namespace assay {
 
 namespace {
 
-// "at the reference run's weights, step 3", "zipf + sgd, step 17".
+// "at the reference run's weights (zipf tokens, sgd, step 3)", "with zipf tokens and sgd (step 17)".
 std::string training_place(const evidence::Training& e) {
-  if (e.teacher_forced) return fmt::format("at the reference run's weights (step {})", e.step);
+  if (e.teacher_forced)
+    return fmt::format("at the reference run's weights ({} tokens, {}, step {})", e.tokens, e.optimizer,
+                       e.step);
   return fmt::format("with {} tokens and {} (step {})", e.tokens, e.optimizer, e.step);
 }
 

@@ -16,7 +16,7 @@ namespace assay::train {
 
 namespace {
 
-constexpr std::string_view kMagic = "assay-train-3\n";
+constexpr std::string_view kMagic = "assay-train-4\n";
 
 struct Writer {
   std::string bytes;
@@ -123,13 +123,14 @@ void fields_of(V& v, OptimizerSettings& s) {
 }
 template <class V>
 void fields_of(V& v, Cell& c) {
-  v(c.source), v(c.optimizer), v(c.settings), v(c.reference), v(c.trusted), v(c.reordered), v(c.candidate);
+  v(c.source), v(c.optimizer), v(c.settings), v(c.teacher), v(c.states);
+  v(c.reference), v(c.trusted), v(c.reordered), v(c.candidate);
   v(c.loss_gap), v(c.noise), v(c.gap_step), v(c.unmasked_step), v(c.signals);
 }
 template <class V>
 void fields_of(V& v, Teacher& t) {
-  v(t.signals), v(t.source), v(t.optimizer), v(t.log10_evidence), v(t.accused_step), v(t.tensor), v(t.part);
-  v(t.is_bias), v(t.seconds);
+  v(t.signals), v(t.source), v(t.optimizer), v(t.log10_evidence), v(t.false_alarms), v(t.accused_step);
+  v(t.tensor), v(t.part), v(t.is_bias), v(t.seconds);
 }
 template <class V>
 void fields_of(V& v, ModelSizes& s) {
@@ -138,7 +139,7 @@ void fields_of(V& v, ModelSizes& s) {
 }
 template <class V>
 void fields_of(V& v, StateReport& s) {
-  v(s.name), v(s.sizes), v(s.calls), v(s.elements), v(s.seconds), v(s.problem), v(s.failed_site);
+  v(s.name), v(s.sizes), v(s.step), v(s.calls), v(s.elements), v(s.seconds), v(s.problem), v(s.failed_site);
 }
 template <class V>
 void fields_of(V& v, RunState& s) {
@@ -155,9 +156,9 @@ void fields_of(V& v, TeacherRun& r) {
 }
 template <class V>
 void fields_of(V& v, Checkpoint& c) {
-  v(c.of), v(c.has_teacher), v(c.teacher), v(c.teacher_done), v(c.states), v(c.cells), v(c.has_runs),
-      v(c.count), v(c.seconds);
-  if (c.has_runs)
+  v(c.of), v(c.cells), v(c.phase), v(c.count), v(c.seconds);
+  if (c.phase == CellPhase::Gradients) v(c.teacher);
+  if (c.phase == CellPhase::Losses)
     for (RunState& run : c.runs.runs) v(run);
 }
 

@@ -8,15 +8,15 @@
 
 namespace assay::train {
 
+// How far the last cell is.
+enum class CellPhase : uint8_t { Gradients, Calls, Losses, Done };
+
 struct Checkpoint {
-  std::string of;  // what the run depends on, apart from the candidate: options and sizes
-  bool has_teacher = false;
-  TeacherRun teacher;  // its reference run is left out once the comparison is done
-  bool teacher_done = false;
-  std::vector<StateReport> states;  // without their findings
-  std::vector<Cell> cells;          // the last may be unfinished; then `runs` are its runs
-  bool has_runs = false;
-  CellRuns runs;
+  std::string of;                     // what the run depends on, apart from the candidate: options and sizes
+  std::vector<Cell> cells;            // without the findings of their states
+  CellPhase phase = CellPhase::Done;  // of the last of them
+  TeacherRun teacher;                 // … in the phase Gradients
+  CellRuns runs;                      // … in the phase Losses
   CallCount count;
   double seconds = 0;
 };

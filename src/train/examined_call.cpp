@@ -135,10 +135,11 @@ std::optional<LegalCall> CallJudge::legal(Bindings bindings) const {
 }
 
 Examined CallJudge::judged(const LegalCall& call, const judge::Outputs& outputs, bool tensor_cores,
-                           int threads) const {
+                           const ExamineOptions& asked) const {
   judge::Options options;
   options.tensor_cores = tensor_cores;
-  options.threads = threads;
+  options.threads = asked.threads;
+  options.diagnose = asked.diagnoses;
   options.max_elements = kJudgedElements;
   options.max_work = kJudgedWork;
   auto judgement = judge::judge(contract_, reference_, call.bindings, outputs, options);

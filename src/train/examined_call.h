@@ -5,7 +5,7 @@
 //     const judge::Outputs outputs;  // by name, as the kernel left them
 //     const auto calls = CallJudge::make(contract);
 //     if (!calls) return use(calls.error().text());
-//     if (const auto call = (*calls)->legal(bindings)) use((*calls)->judged(*call, outputs, false, 1).findings);
+//     if (const auto call = (*calls)->legal(bindings)) use((*calls)->judged(*call, outputs, false, {}).findings);
 //
 // A training run meets inputs that the contract excludes: logits beyond `real(-20, 20)`, a learning rate that is none of its values. A
 // kernel may be wrong there and right all the same, so such inputs are moved to the nearest that the contract allows.
@@ -36,7 +36,8 @@ class CallJudge {
 
   // The nearest inputs that the contract allows; none: it allows nothing like them.
   std::optional<LegalCall> legal(contract::Bindings bindings) const;
-  Examined judged(const LegalCall& call, const judge::Outputs& outputs, bool tensor_cores, int threads) const;
+  Examined judged(const LegalCall& call, const judge::Outputs& outputs, bool tensor_cores,
+                  const ExamineOptions& options) const;
 
  private:
   CallJudge(contract::Contract contract, reference::Reference reference)

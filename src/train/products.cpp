@@ -12,10 +12,6 @@ template <class Real>
 using View = Eigen::Map<const Matrix<Real>, Eigen::Unaligned, Eigen::OuterStride<>>;
 template <class Real>
 using Target = Eigen::Map<Matrix<Real>, Eigen::Unaligned, Eigen::OuterStride<>>;
-template <class Real>
-using Vector = Eigen::Map<const Eigen::Array<Real, Eigen::Dynamic, 1>>;
-template <class Real>
-using VectorTarget = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, 1>>;
 
 // Terms that are summed in a row before the sum is added to the result. Fixed, so that a result does not depend on how
 // Eigen would cut the sum for the caches of a machine.
@@ -102,24 +98,40 @@ namespace {
 template <class Real>
 constexpr Real kVectorExponents = sizeof(Real) == sizeof(float) ? 80 : 700;
 
+// Eigen takes what lies before an aligned address, or after the last whole vector, to another function with other last bits. So that results do
+// not depend on where an array lies, everything is computed in aligned pieces of this many elements.
+constexpr int64_t kPiece = 32;
+
+// y[i] = vector(exponent(i)), a piece at a time; single() where an exponent is beyond the vectors.
+template <class Real, class Exponent, class Vector, class Single>
+void by_pieces(Real* y, int64_t n, const Exponent& exponent, const Vector& vector, const Single& single) {
+  for (int64_t first = 0; first < n; first += kPiece) {
+    const int64_t count = std::min(kPiece, n - first);
+    Eigen::Array<Real, kPiece, 1> piece = Eigen::Array<Real, kPiece, 1>::Zero();
+    for (int64_t i = 0; i < count; ++i) piece[i] = exponent(first + i);
+    if ((piece.abs() < kVectorExponents<Real>).all())
+      piece = vector(piece).eval();
+    else
+      for (int64_t i = 0; i < count; ++i) piece[i] = single(piece[i]);
+    std::copy_n(piece.data(), count, y + first);
+  }
+}
+
 }  // namespace
 
 template <class Real>
 void exponentials(const Real* x, Real* y, int64_t n, Real shift) {
-  const auto exponents = Vector<Real>(x, n) - shift;
-  if ((exponents.abs() < kVectorExponents<Real>).all())
-    VectorTarget<Real>(y, n) = exponents.exp();
-  else
-    for (int64_t i = 0; i < n; ++i) y[i] = std::exp(x[i] - shift);
+  by_pieces(
+      y, n, [&](int64_t i) { return x[i] - shift; }, [](const auto& piece) { return piece.exp(); },
+      [](Real exponent) { return std::exp(exponent); });
 }
 
 template <class Real>
 void sigmoids(const Real* x, Real* y, int64_t n, Real scale) {
-  const auto exponents = Vector<Real>(x, n) * -scale;
-  if ((exponents.abs() < kVectorExponents<Real>).all())
-    VectorTarget<Real>(y, n) = Real{1} / (Real{1} + exponents.exp());
-  else
-    for (int64_t i = 0; i < n; ++i) y[i] = 1 / (1 + std::exp(-scale * x[i]));
+  by_pieces(
+      y, n, [&](int64_t i) { return -scale * x[i]; },
+      [](const auto& piece) { return (Real{1} + piece.exp()).inverse(); },
+      [](Real exponent) { return 1 / (1 + std::exp(exponent)); });
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): it is a type

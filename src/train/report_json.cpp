@@ -45,31 +45,11 @@ Json signals_json(const std::vector<StepSignals>& steps) {
   return list;
 }
 
-Json cell_json(const Cell& cell) {
-  Json json;
-  json["tokens"] = to_string(cell.source);
-  json["optimizer"] = to_string(cell.optimizer);
-  json["rate"] = cell.settings.rate;
-  json["loss_gap"] = finite_or_word(cell.loss_gap);
-  json["noise"] = finite_or_word(cell.noise);
-  json["gap_step"] = cell.gap_step;
-  json["unmasked"] = cell.unmasked();
-  if (cell.unmasked()) json["unmasked_step"] = cell.unmasked_step;
-  json["loss"] = {{"reference", losses_json(cell.reference)},
-                  {"trusted", losses_json(cell.trusted)},
-                  {"reordered", losses_json(cell.reordered)},
-                  {"candidate", losses_json(cell.candidate)}};
-  if (cell.candidate.nonfinite > 0) json["nonfinite_gradients"] = cell.candidate.nonfinite;
-  json["signals"] = signals_json(cell.signals);
-  return json;
-}
-
-Json teacher_json(const Training& training) {
-  const Teacher& teacher = training.report.teacher;
+Json teacher_json(const Teacher& teacher) {
   Json json;
   json["steps"] = teacher.signals.size();
   json["log10_evidence"] = finite_or_word(teacher.log10_evidence);
-  json["false_alarms"] = training.options.false_alarms;
+  json["false_alarms"] = teacher.false_alarms;
   json["accused"] = teacher.accused_step >= 0;
   if (teacher.accused_step >= 0) json["accused_step"] = teacher.accused_step;
   if (!teacher.tensor.empty()) json["tensor"] = teacher.tensor;
@@ -94,11 +74,52 @@ Json state_json(const StateReport& state) {
   Json json;
   json["name"] = state.name;
   json["model"] = sizes_json(state.sizes);
+  json["step"] = state.step;
   json["calls"] = state.calls;
   json["elements"] = state.elements;
   json["seconds"] = state.seconds;
   if (!state.problem.empty()) json["problem"] = state.problem;
   if (!state.failed_site.empty()) json["failed_site"] = state.failed_site;
+  return json;
+}
+
+Json states_json(const std::vector<StateReport>& states) {
+  Json list = Json::array();
+  for (const StateReport& state : states) list.push_back(state_json(state));
+  return list;
+}
+
+// The signals by which a cell shows the fault, and the step at which each does.
+Json unmasked_by_json(const Cell& cell) {
+  Json list = Json::array();
+  if (const int step = cell.teacher.wrong_step(); step >= 0)
+    list.push_back({{"signal", "gradients"}, {"step", step}});
+  if (const StateReport* const state = cell.wrong_state())
+    list.push_back(
+        {{"signal", "calls"}, {"step", state->step}, {"state", state->name}, {"site", state->failed_site}});
+  if (cell.unmasked()) list.push_back({{"signal", "loss"}, {"step", cell.unmasked_step}});
+  return list;
+}
+
+Json cell_json(const Cell& cell) {
+  Json json;
+  json["tokens"] = to_string(cell.source);
+  json["optimizer"] = to_string(cell.optimizer);
+  json["rate"] = cell.settings.rate;
+  json["loss_gap"] = finite_or_word(cell.loss_gap);
+  json["noise"] = finite_or_word(cell.noise);
+  json["gap_step"] = cell.gap_step;
+  json["unmasked"] = cell.unmasked();
+  if (cell.unmasked()) json["unmasked_step"] = cell.unmasked_step;
+  json["unmasked_by"] = unmasked_by_json(cell);
+  json["gradients"] = teacher_json(cell.teacher);
+  json["states"] = states_json(cell.states);
+  json["loss"] = {{"reference", losses_json(cell.reference)},
+                  {"trusted", losses_json(cell.trusted)},
+                  {"reordered", losses_json(cell.reordered)},
+                  {"candidate", losses_json(cell.candidate)}};
+  if (cell.candidate.nonfinite > 0) json["nonfinite_gradients"] = cell.candidate.nonfinite;
+  json["signals"] = signals_json(cell.signals);
   return json;
 }
 
@@ -119,9 +140,9 @@ Json to_json(const Training& training) {
   if (!report.reason.empty()) json["inconclusive"] = Json::array({report.reason});
   json["findings"] = Json::array();
   for (const Finding& finding : report.findings) json["findings"].push_back(to_json(finding));
-  json["teacher"] = teacher_json(training);
-  json["states"] = Json::array();
-  for (const StateReport& state : report.states) json["states"].push_back(state_json(state));
+  json["false_alarms"] = training.options.false_alarms;
+  json["teacher"] = teacher_json(report.teacher);
+  json["states"] = states_json(report.states);
   json["cells"] = Json::array();
   for (const Cell& cell : report.cells) json["cells"].push_back(cell_json(cell));
   json["sites"] = report.sites;

@@ -11,7 +11,7 @@ namespace assay::train {
 
 namespace {
 
-constexpr int kNameWidth = 10, kCellWidth = 28;
+constexpr std::size_t kNameWidth = 10, kCellWidth = 28;
 
 std::string paint_verdict(judge::Verdict verdict, bool colour) {
   std::string word(judge::to_string(verdict));
@@ -40,12 +40,18 @@ const TensorSignal* strongest(const Teacher& teacher) {
   return nullptr;
 }
 
+// "zipf + sgd": gradients and single calls are told of the first cell; the matrix has those of all.
+std::string first_cell(const Teacher& teacher) {
+  return fmt::format("{} + {}", to_string(teacher.source), to_string(teacher.optimizer));
+}
+
 std::string teacher_text(const Training& training) {
   const Teacher& teacher = training.report.teacher;
   if (teacher.signals.empty()) return "";
   const std::size_t steps = teacher.signals.size();
-  std::string text = fmt::format("gradient at the weights of the reference run, {} step{}, {:.1f} s: ", steps,
-                                 steps == 1 ? "" : "s", teacher.seconds);
+  std::string text =
+      fmt::format("gradient at the weights of the reference run, {}, {}, {:.1f} s: ", first_cell(teacher),
+                  counted_word(static_cast<int64_t>(steps), "step"), teacher.seconds);
   const TensorSignal* signal = strongest(teacher);
   const std::string about =
       !signal ? ""
@@ -76,8 +82,8 @@ std::string states_text(const Report& report) {
   if (report.states.empty()) return "";
   const StateReport& last = report.states.back();
   std::string text = fmt::format(
-      "single calls at {} of the model, {}, {} results, {:.1f} s: ", counted_word(states, "state"),
-      counted_word(calls, "call"), elements, seconds);
+      "single calls at {} of the model, {}, {}, {} results, {:.1f} s: ", counted_word(states, "state"),
+      first_cell(report.teacher), counted_word(calls, "call"), elements, seconds);
   text += last.failed_site.empty()
               ? std::string(elements > 0 ? "within the rounding budget" : "the contract accepts none")
               : fmt::format("wrong in the state \"{}\", at {}", last.name, last.failed_site);
@@ -87,14 +93,26 @@ std::string states_text(const Report& report) {
   return text;
 }
 
-// What became of a cell, in two lines.
-std::pair<std::string, std::string> cell_lines(const Cell& cell, bool is_wrong) {
+// What became of a cell: the gap of its losses, and for a wrong kernel which signal shows that and which hides it.
+std::vector<std::string> cell_lines(const Cell& cell, bool is_wrong) {
   const std::string gap = fmt::format("{} (noise {})", short_number(cell.loss_gap), short_number(cell.noise));
-  if (cell.unmasked()) return {gap, fmt::format("unmasked at step {}", cell.unmasked_step)};
-  return {gap, is_wrong ? "masked" : "within the noise"};
+  if (!is_wrong) return {gap, "within the noise"};
+  const auto line = [](std::string_view signal, int step) {
+    return step >= 0 ? fmt::format("{}: step {}", signal, step) : fmt::format("{}: masked", signal);
+  };
+  std::vector<std::string> lines = {gap, line("loss", cell.unmasked_step),
+                                    line("gradients", cell.teacher.wrong_step())};
+  const StateReport* const state = cell.wrong_state();
+  if (!cell.states.empty()) lines.push_back(state ? fmt::format("calls: {}", state->name) : "calls: masked");
+  return lines;
 }
 
-std::string matrix_text(const Report& report) {
+constexpr std::string_view kLegend =
+    "For each cell: the largest gap between the losses with and without the kernel, and the step at which it "
+    "stands out of the noise; the step at which gradients at the weights of the reference run are wrong; the "
+    "state of the model in which a single call is. Masked: it does not show there.";
+
+std::string matrix_text(const Report& report, int width) {
   if (report.cells.empty()) return "";
   std::vector<TokenSource> sources;
   std::vector<Optimizer> optimizers;
@@ -110,21 +128,24 @@ std::string matrix_text(const Report& report) {
   std::string head = fmt::format("  {:<{}}", "tokens", kNameWidth);
   for (const Optimizer optimizer : optimizers)
     head += fmt::format("{:<{}}", to_string(optimizer), kCellWidth);
-  std::string text =
-      fmt::format("\nlargest loss gap between runs with and without the kernel\n\n{}", padded(head));
+  const bool is_wrong = report.verdict == judge::Verdict::Fail;
+  std::string text = fmt::format("\n{}\n{}",
+                                 is_wrong ? report::wrapped(std::string(kLegend), width, "")
+                                          : "largest loss gap between runs with and without the kernel\n",
+                                 padded(head));
   for (const TokenSource source : sources) {
-    std::string first = fmt::format("  {:<{}}", to_string(source), kNameWidth);
-    std::string second(first.size(), ' ');
-    for (const Optimizer optimizer : optimizers) {
-      const auto cell = std::ranges::find_if(
-          report.cells, [&](const Cell& c) { return c.source == source && c.optimizer == optimizer; });
-      const auto [gap, state] = cell == report.cells.end()
-                                    ? std::pair<std::string, std::string>{}
-                                    : cell_lines(*cell, report.verdict == judge::Verdict::Fail);
-      first += fmt::format("{:<{}}", gap, kCellWidth);
-      second += fmt::format("{:<{}}", state, kCellWidth);
+    std::vector<std::string> lines = {fmt::format("  {:<{}}", to_string(source), kNameWidth)};
+    for (std::size_t column = 0; column < optimizers.size(); ++column) {
+      const auto cell = std::ranges::find_if(report.cells, [&](const Cell& c) {
+        return c.source == source && c.optimizer == optimizers[column];
+      });
+      if (cell == report.cells.end()) continue;
+      const std::vector<std::string> own = cell_lines(*cell, is_wrong);
+      if (own.size() > lines.size()) lines.resize(own.size());
+      for (std::size_t i = 0; i < own.size(); ++i)
+        lines[i] = fmt::format("{:<{}}{}", lines[i], 2 + kNameWidth + column * kCellWidth, own[i]);
     }
-    text += padded(first) + padded(second);
+    for (const std::string& line : lines) text += padded(line);
   }
   return text;
 }
@@ -141,8 +162,8 @@ std::string amounts_text(const Training& training) {
   text += fmt::format("\n{} of the kernel on the {} device in {:.1f} s, everything in {:.1f} s{}",
                       counted_word(report.candidate_calls, "call"), training.device, report.candidate_seconds,
                       report.seconds, report.is_resumed ? " after a checkpoint" : "");
-  text += fmt::format("\nthe gradient comparison fails a right kernel with a probability of at most {:.0e}",
-                      training.options.false_alarms);
+  text += fmt::format("\nthe gradient comparison fails a right kernel with a probability of at most {:.0e}{}",
+                      training.options.false_alarms, report.cells.size() > 1 ? " over all cells" : "");
   if (!report.cells.empty()) text += "; a loss gap counts if it exceeds the noise of six trusted runs";
   return text;
 }
@@ -164,7 +185,7 @@ std::string terminal(const Training& training, const report::TerminalOptions& op
     text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));
   if (const std::string states = states_text(report); !states.empty())
     text += fmt::format("\n{}", report::wrapped(states, options.width, ""));
-  text += matrix_text(report);
+  text += matrix_text(report, options.width);
   return fmt::format("{}\n{}", text, report::wrapped(amounts_text(training), options.width, "  "));
 }
 

@@ -83,7 +83,7 @@ std::vector<RunRole> teacher_roles(const Setting& setting, int step) {
 }
 
 // Runs the roles at the same weights. False: interrupted, or the candidate failed.
-bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optimizer,
+bool run_roles(Setting& setting, const std::string& cell, int number, const RunState& at, Optimizer optimizer,
                const OptimizerSettings& settings, const Batch& batch, Compared& compared) {
   const bool is_update = setting.candidate.slot->phase == Phase::Update;
   const std::vector<RunRole> roles = teacher_roles(setting, number);
@@ -105,8 +105,9 @@ bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optim
       vectors = joined(std::move(gradients));
     }
     if (setting.failure) return false;
-    if (setting.lap(fmt::format("comparing gradients at the reference run's weights, step {}", number),
-                    compared.loss, roles[i].calls_candidate))
+    if (setting.lap(
+            fmt::format("{}: comparing gradients at the reference run's weights, step {}", cell, number),
+            compared.loss, roles[i].calls_candidate))
       return false;
     (i == 0                  ? compared.trusted
      : i + 1 == roles.size() ? compared.candidate
@@ -133,6 +134,11 @@ std::vector<Optimizer> optimizers_for(const Slot& slot, const std::vector<Optimi
   return asked;
 }
 
+Result<Data> data_of(TokenSource source, const ModelSizes& sizes, const Options& options) {
+  if (source == TokenSource::Text) return Data::text(options.text, options.tokenizer, sizes, options.seed);
+  return Data::generated(source, sizes, options.seed);
+}
+
 OptimizerSettings settings_of(Optimizer optimizer, TokenSource source, const Options& options) {
   OptimizerSettings settings = default_settings(optimizer, source);
   if (options.rate) settings.rate = *options.rate;
@@ -140,7 +146,7 @@ OptimizerSettings settings_of(Optimizer optimizer, TokenSource source, const Opt
 }
 
 void start(const Setting& setting, TokenSource source, Optimizer optimizer, TeacherRun& run) {
-  run = {.teacher = {.source = source, .optimizer = optimizer},
+  run = {.teacher = {.source = source, .optimizer = optimizer, .false_alarms = setting.false_alarms},
          .reference = {first_weights<float>(setting.sizes, setting.options.seed), {}}};
   const std::size_t places = signal_places(setting.sizes).size();
   run.gain_squares.assign(places, 0);
@@ -156,7 +162,9 @@ bool step(Setting& setting, const Data& data, TeacherRun& run) {
   const std::vector<SignalPlace> places = signal_places(setting.sizes);
   const Batch batch = data.batch(number);
   Compared compared;
-  if (!run_roles(setting, number, run.reference, teacher.optimizer, settings, batch, compared)) return false;
+  const std::string cell = fmt::format("{} + {}", to_string(teacher.source), to_string(teacher.optimizer));
+  if (!run_roles(setting, cell, number, run.reference, teacher.optimizer, settings, batch, compared))
+    return false;
   for (const auto& draw : compared.noise) {
     const std::vector<Comparison> of_draw = compare_all(places, draw, compared.trusted, batch, setting.sizes);
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -182,7 +190,7 @@ bool step(Setting& setting, const Data& data, TeacherRun& run) {
         seen[i].relative_error / (kTolerated * std::max(noise_error, kHarmlessError)), run.draws);
   }
   teacher.signals.push_back(std::move(signals));
-  SequentialTest test(signal_names(places), setting.options.false_alarms);
+  SequentialTest test(signal_names(places), setting.false_alarms);
   test.resume(run.log10_products, number);
   test.add(probabilities);
   run.log10_products = test.log10_products();
@@ -329,6 +337,17 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
   return true;
 }
 
+int Teacher::wrong_step() const {
+  if (signals.empty()) return -1;
+  for (const TensorSignal& signal : signals.back().tensors)
+    if (signal.candidate.nonfinite > 0) return signals.back().step;
+  return accused_step;
+}
+
+const StateReport* Cell::wrong_state() const {
+  return states.empty() || states.back().failed_site.empty() ? nullptr : &states.back();
+}
+
 bool is_answered(const Cell& cell) {
   return cell.unmasked() && cell.steps() > cell.unmasked_step + kStepsAfterAnswer;
 }
@@ -360,11 +379,10 @@ std::optional<Finding> nonfinite_finding(const StepSignals& step, evidence::Trai
 }
 
 std::optional<Finding> teacher_finding(const Teacher& teacher, const Slot& slot, double false_alarms) {
-  if (teacher.signals.empty()) return std::nullopt;
+  if (teacher.wrong_step() < 0) return std::nullopt;
   evidence::Training evidence = evidence_of(slot, teacher.source, teacher.optimizer);
   evidence.teacher_forced = true;
   if (auto finding = nonfinite_finding(teacher.signals.back(), evidence)) return finding;
-  if (teacher.accused_step < 0) return std::nullopt;
   const StepSignals& step = teacher.signals[static_cast<std::size_t>(teacher.accused_step)];
   const TensorSignal* const signal = signal_at(step, teacher.tensor, teacher.part);
   evidence.step = step.step;
@@ -402,13 +420,22 @@ std::optional<Finding> cell_finding(const std::vector<Cell>& cells, const Slot& 
 
 }  // namespace
 
-std::vector<Finding> findings_of(const Report& report, const Candidate& candidate, const Options& options) {
+std::vector<Finding> findings_of(const std::vector<Cell>& cells, const Candidate& candidate,
+                                 const Options& options) {
   std::vector<Finding> findings;
-  if (auto finding = teacher_finding(report.teacher, *candidate.slot, options.false_alarms))
+  for (const Cell& cell : cells) {
+    auto finding = teacher_finding(cell.teacher, *candidate.slot, options.false_alarms);
+    if (!finding) continue;
     findings.push_back(std::move(*finding));
-  for (const StateReport& state : report.states)
-    findings.insert(findings.end(), state.findings.begin(), state.findings.end());
-  if (auto finding = cell_finding(report.cells, *candidate.slot)) findings.push_back(std::move(*finding));
+    break;
+  }
+  for (const Cell& cell : cells) {
+    const StateReport* const state = cell.wrong_state();
+    if (!state) continue;
+    findings.insert(findings.end(), state->findings.begin(), state->findings.end());
+    break;
+  }
+  if (auto finding = cell_finding(cells, *candidate.slot)) findings.push_back(std::move(*finding));
   return findings;
 }
 

@@ -24,7 +24,9 @@ struct Setting {
   ModelSizes sizes;  // those of the options, with the activation that the slot needs
   Team& team;
   Transformer<float>& model;
-  CallCount count;                     // of the candidate's calls, over all runs
+  double false_alarms = 0;  // of one comparison of gradients: what the options allow, shared by the cells
+  bool diagnoses = true;    // whether a wrong call is looked into
+  CallCount count;          // of the candidate's calls, over all runs
   std::optional<CallFailure> failure;  // of a call of the candidate
   // Called after each gradient, which may have been one with the candidate; true: stop.
   std::function<bool(const std::string& doing, double loss, bool calls_candidate)> lap;
@@ -38,6 +40,8 @@ double gradient(Setting& setting, const RunRole& role, const Weights<float>& wei
 
 // The optimizers that a slot can be tried with: the one that it is, or all.
 std::vector<Optimizer> optimizers_for(const Slot& slot, const std::vector<Optimizer>& asked);
+
+Result<Data> data_of(TokenSource source, const ModelSizes& sizes, const Options& options);
 
 OptimizerSettings settings_of(Optimizer optimizer, TokenSource source, const Options& options);
 
@@ -69,7 +73,8 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs);
 // Whether the cell's question is answered.
 bool is_answered(const Cell& cell);
 
-// The findings that the comparison and the cells amount to.
-std::vector<Finding> findings_of(const Report& report, const Candidate& candidate, const Options& options);
+// The findings that the cells amount to: at most one for each way of looking at them.
+std::vector<Finding> findings_of(const std::vector<Cell>& cells, const Candidate& candidate,
+                                 const Options& options);
 
 }  // namespace assay::train

@@ -82,6 +82,10 @@ struct Examined {
   std::string problem;            // why they could not be judged; empty: they were
   std::vector<Finding> findings;  // errors
 };
+struct ExamineOptions {
+  int threads = 0;
+  bool diagnoses = true;  // off: kinds of findings are general, and found in a fraction of the time
+};
 using ExamineResult = std::variant<Examined, CallFailure>;
 
 // What takes the place of an operator. All names are the slot's.
@@ -96,9 +100,8 @@ struct Candidate {
   std::function<std::string(const contract::Shape&)> refuses;
   // One call: all outputs and inouts in `dtypes`, each with its extents. A failure ends the training run.
   std::function<CallResult(const contract::Bindings&)> call;
-  // One call, its results judged by the rounding budgets of the contract (examined_call.h), by this many threads. Null: there is
-  // nothing to judge by.
-  std::function<ExamineResult(const contract::Bindings&, int threads)> examine;
+  // One call, its results judged by the rounding budgets of the contract (examined_call.h). Null: there is nothing to judge by.
+  std::function<ExamineResult(const contract::Bindings&, const ExamineOptions&)> examine;
 };
 
 }  // namespace assay::train

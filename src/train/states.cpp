@@ -41,6 +41,9 @@ std::vector<ModelSizes> wide_feed_forward() {
           sized(64, 64, 1, 4096, 32, 1)};
 }
 
+// Steps of training before a state, with the cell's tokens and optimizer: the least after which all optimizers differ, moments and all.
+constexpr int kSteps = 3;
+
 template <class Change>
 void for_each_parameter(const ModelSizes& sizes, uint64_t seed, Weights<float>& weights,
                         const Change& change) {
@@ -109,7 +112,12 @@ void quiet_stream(const ModelSizes& sizes, uint64_t seed, Weights<float>& weight
 
 std::vector<ModelState> model_states(const ModelSizes& sizes) {
   std::vector<ModelState> states = {
-      {.name = "first batch", .meaning = "as the run begins", .sizes = {sizes}, .is_first_batch = true},
+      {.name = "first batch", .meaning = "as the run begins", .sizes = {sizes}, .is_own_run = true},
+      {.name = "fourth batch",
+       .meaning = "after three steps of the run",
+       .sizes = {sizes},
+       .steps = kSteps,
+       .is_own_run = true},
       {.name = "odd sizes", .meaning = "extents that are not multiples of 4", .sizes = small()},
       {.name = "late training",
        .meaning = "grown weights: outlier channels, saturated gates, peaked softmaxes",
@@ -133,8 +141,10 @@ std::vector<ModelState> model_states(const ModelSizes& sizes) {
        .meaning = "products that add up thousands of terms",
        .sizes = wide_feed_forward()},
   };
-  for (ModelState& state : states)
+  for (ModelState& state : states) {
     for (ModelSizes& each : state.sizes) each.activation = sizes.activation;
+    if (!state.is_own_run) state.steps = kSteps;
+  }
   return states;
 }
 

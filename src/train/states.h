@@ -2,8 +2,9 @@
 //
 // The first steps of a small model show a kernel friendly inputs: sizes that are multiples of 32, activations near 1, short rows. A real
 // model shows it others sooner or later: weights that have grown until softmaxes and gates saturate, channels that stand out, a stream so
-// small that epsilon counts, padding, an activation that overflowed. Each of these is a state: a size, and what has become of weights and
-// batch. One pass with trusted code gives the inputs of every call, which are those of a whole model and fit together.
+// small that epsilon counts, padding, an activation that overflowed. Each of these is a state: a size, some steps of training with the
+// tokens and the optimizer of a cell, and what has become of weights and batch then. One pass with trusted code gives the inputs of every
+// call, which are those of a whole model and fit together.
 //
 // Only single calls are judged there, by the contract's own rounding budgets (examined_call.h): gradients of such states are no gradients
 // of a run that somebody has made.
@@ -23,9 +24,10 @@ struct ModelState {
   std::string_view meaning;       // in a few words, for reports
   std::vector<ModelSizes> sizes;  // the first at which the contract accepts a call counts
   void (*grow)(const ModelSizes&, uint64_t seed, Weights<float>&) = nullptr;
-  bool is_first_batch = false;  // of the run itself: nothing is changed
-  bool is_confident = false;    // half of the targets are what the model predicts
-  bool overflows = false;       // one input of each call holds NaN and infinities
+  int steps = 0;              // of training before the batch whose calls are judged
+  bool is_own_run = false;    // that of the cell itself: nothing is changed
+  bool is_confident = false;  // half of the targets are what the model predicts
+  bool overflows = false;     // one input of each call holds NaN and infinities
 };
 
 // In the order in which they are tried: that of the run itself first.

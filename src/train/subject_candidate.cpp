@@ -60,15 +60,15 @@ class SubjectCalls {
   }
 
   // Of a batch that is divided, the first and the last slice.
-  ExamineResult examine(const Bindings& bindings, const CallJudge& judge, int threads) {
-    if (refuses_whole(bindings.shape).empty()) return examine_once(bindings, judge, threads);
+  ExamineResult examine(const Bindings& bindings, const CallJudge& judge, const ExamineOptions& options) {
+    if (refuses_whole(bindings.shape).empty()) return examine_once(bindings, judge, options);
     const int64_t slice = slice_of(bindings.shape);
     if (slice == 0) return CallFailure{{}, {refuses_whole(bindings.shape)}};
     const int64_t whole = bindings.shape.find(batch_dim_)->second;
-    ExamineResult first = examine_once(slice_at(bindings, 0, slice), judge, threads);
+    ExamineResult first = examine_once(slice_at(bindings, 0, slice), judge, options);
     auto* const examined = std::get_if<Examined>(&first);
     if (!examined || !examined->findings.empty()) return first;
-    ExamineResult last = examine_once(slice_at(bindings, whole - slice, slice), judge, threads);
+    ExamineResult last = examine_once(slice_at(bindings, whole - slice, slice), judge, options);
     if (auto* const both = std::get_if<Examined>(&last)) both->elements += examined->elements;
     return last;
   }
@@ -162,7 +162,8 @@ class SubjectCalls {
                       shapes_.find(bindings.shape)->second);
   }
 
-  ExamineResult examine_once(const Bindings& bindings, const CallJudge& judge, int threads) {
+  ExamineResult examine_once(const Bindings& bindings, const CallJudge& judge,
+                             const ExamineOptions& options) {
     const Result<Bindings> given = own_bindings(bindings);
     if (!given) return CallFailure{{}, given.error()};
     const std::optional<LegalCall> own = judge.legal(*given);
@@ -171,7 +172,7 @@ class SubjectCalls {
     if (auto* const failed = std::get_if<CallFailure>(&observed)) return std::move(*failed);
     const auto& seen = std::get<subject::Observation>(observed);
     return judge.judged(*own, seen.calls.front().outputs, !tensor_cores_.reasons(seen.kernels).empty(),
-                        threads);
+                        options);
   }
 
   std::variant<subject::Observation, CallFailure> observe(const Bindings& own) {
@@ -352,8 +353,8 @@ Result<Candidate> subject_candidate(const Contract& contract, const Binding& bin
   if (contract.reference.kind == contract::ReferenceKind::Formula) {
     auto judge = CallJudge::make(contract);
     if (!judge) return judge.error();
-    candidate.examine = [calls, judge = *judge](const Bindings& bindings, int threads) {
-      return calls->examine(bindings, *judge, threads);
+    candidate.examine = [calls, judge = *judge](const Bindings& bindings, const ExamineOptions& options) {
+      return calls->examine(bindings, *judge, options);
     };
   }
   return candidate;

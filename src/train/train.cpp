@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/parallel.h"
@@ -26,11 +27,6 @@ ModelSizes sizes_for(const Slot& slot, ModelSizes sizes) {
   return sizes;
 }
 
-Result<Data> data_of(TokenSource source, const ModelSizes& sizes, const Options& options) {
-  if (source == TokenSource::Text) return Data::text(options.text, options.tokenizer, sizes, options.seed);
-  return Data::generated(source, sizes, options.seed);
-}
-
 // How much is left, in gradients: what nearly all of the time goes into. Those that call the candidate take a time of their own.
 class Schedule {
  public:
@@ -42,10 +38,11 @@ class Schedule {
     kinds_[1].left = teacher_steps + cell_steps;
   }
 
-  // Something else is done, which is over soon. True: stop.
+  // Something else is done, which is over soon: what is left stays as it was. True: stop.
   bool note(const std::string& doing) {
     last_ = Clock::now();
-    if (options_.progress) options_.progress({doing, 0, 0, 0});
+    shown_.doing = doing;
+    if (options_.progress) options_.progress(shown_);
     return options_.interrupted && options_.interrupted();
   }
 
@@ -63,7 +60,8 @@ class Schedule {
       // Before the candidate's first call, nobody knows what it takes.
       const double all = seconds_since(begun_) + left;
       const bool is_known = kinds_[1].done > 0;
-      options_.progress({doing, is_known ? 1 - left / all : 0, is_known ? left : 0, loss});
+      shown_ = {doing, is_known ? 1 - left / all : 0, is_known ? left : 0, loss};
+      options_.progress(shown_);
     }
     return options_.interrupted && options_.interrupted();
   }
@@ -80,6 +78,7 @@ class Schedule {
   const Options& options_;
   Kind kinds_[2];  // trusted code alone; with the candidate
   Clock::time_point begun_ = Clock::now(), last_ = begun_;
+  Progress shown_;
 };
 
 // One whole training: its checkpoint is its state.
@@ -96,6 +95,8 @@ class Trainer {
                  sizes_for(*candidate.slot, options.sizes),
                  team_,
                  model_,
+                 options.false_alarms / static_cast<double>(cell_count()),
+                 true,
                  {},
                  {},
                  [this](const std::string& doing, double loss, bool calls_candidate) {
@@ -116,12 +117,15 @@ class Trainer {
       }
     }
     report.reason = steps();
-    report.teacher = state_.teacher.teacher;
-    report.states = state_.states;
-    report.cells = state_.cells;
+    if (!state_.cells.empty()) {
+      report.teacher = state_.cells.front().teacher;
+      report.states = state_.cells.front().states;
+    }
     if (setting_.failure) report.findings = setting_.failure->findings;
-    for (Finding& finding : findings_of(report, setting_.candidate, options_))
+    for (Finding& finding : findings_of(state_.cells, setting_.candidate, options_))
       report.findings.push_back(std::move(finding));
+    for (const Cell& cell : state_.cells)
+      if (cell.steps() > 0) report.cells.push_back(cell);
     const CallCount& count = setting_.count;
     report.sites.assign(count.sites.begin(), count.sites.end());
     report.refused.assign(count.refused.begin(), count.refused.end());
@@ -138,83 +142,106 @@ class Trainer {
  private:
   // Everything that is left to do. Why it ended before the end; empty: it did not.
   std::string steps() {
-    const TokenSource first = options_.sources.front();
-    const Result<Data> data = data_of(first, setting_.sizes, options_);
-    if (!data) return data.error().message;
-    if (!state_.teacher_done) {
-      if (std::string why = teacher(*data); !why.empty()) return why;
-    }
-    if (setting_.candidate.examine) {
-      if (std::string why = states(); !why.empty()) return why;
-    }
-    if (options_.teacher_only) return "";
+    if (std::string why = look_again(); !why.empty()) return why;
     std::size_t number = 0;
     for (const TokenSource source : options_.sources) {
       for (const Optimizer optimizer : optimizers_) {
-        if (std::string why = cell(number++, source, optimizer); !why.empty()) return why;
+        if (std::string why = cell(number, source, optimizer); !why.empty()) return why;
+        if (++number == cell_count()) return "";
       }
     }
     return "";
   }
 
-  // The comparison at the weights of the reference run.
-  std::string teacher(const Data& data) {
-    TeacherRun& run = state_.teacher;
-    if (!state_.has_teacher) start(setting_, data.source(), optimizers_.front(), run);
-    state_.has_teacher = true;
-    const auto done = [&] { return static_cast<int64_t>(run.teacher.signals.size()); };
-    while (done() < options_.teacher_steps && !run.is_ended) {
-      schedule_.set_left(options_.teacher_steps - done(), cell_steps_after(0));
-      if (!step(setting_, data, run) || is_stopped_) return ended();
-      keep_now_and_then();
-    }
-    run.reference = {};
-    state_.teacher_done = true;
-    keep();
-    return "";
+  std::size_t cell_count() const {
+    return options_.teacher_only ? 1 : options_.sources.size() * optimizers_.size();
   }
 
-  // Single calls at states of the model, up to the first that is wrong.
-  std::string states() {
-    const std::vector<ModelState> all = model_states(setting_.sizes);
-    std::vector<StateReport>& done = state_.states;
-    // A checkpoint holds no findings: what was wrong is looked at again.
-    if (!done.empty() && !done.back().failed_site.empty()) done.pop_back();
-    while (done.size() < all.size() && (done.empty() || done.back().findings.empty())) {
-      StateReport report;
-      if (!examine(setting_, all[done.size()], report)) return ended();
-      done.push_back(std::move(report));
-      keep_now_and_then();
+  // A checkpoint holds no findings: the calls that were wrong first are made again.
+  std::string look_again() {
+    for (Cell& cell : state_.cells) {
+      if (!cell.wrong_state()) continue;
+      for (const ModelState& state : model_states(setting_.sizes))
+        if (state.name == cell.states.back().name &&
+            !examine(setting_, cell.source, cell.optimizer, state, cell.states.back()))
+          return ended();
+      break;
     }
     return "";
   }
 
   std::string cell(std::size_t number, TokenSource source, Optimizer optimizer) {
-    const bool is_last = number + 1 == state_.cells.size();
-    if (number < state_.cells.size() && !(is_last && state_.has_runs))
-      return "";  // finished by an earlier process
+    const bool is_begun = number < state_.cells.size(), is_last = number + 1 == state_.cells.size();
+    if (is_begun && !(is_last && state_.phase != CellPhase::Done)) return "";  // by an earlier process
     const Result<Data> data = data_of(source, setting_.sizes, options_);
     if (!data) return data.error().message;
-    if (!is_last) {
+    if (!is_begun) {
       state_.cells.push_back({source, optimizer, settings_of(optimizer, source, options_)});
-      start(setting_, state_.runs);
-      state_.has_runs = true;
+      start(setting_, source, optimizer, state_.teacher);
+      state_.phase = CellPhase::Gradients;
     }
-    Cell& cell = state_.cells[number];
-    while (cell.steps() < options_.steps && !(options_.stop_early && is_answered(cell))) {
-      schedule_.set_left(0, options_.steps - cell.steps() + cell_steps_after(number + 1));
-      if (!step(setting_, *data, cell, state_.runs)) return ended();
+    for (const auto phase : {&Trainer::gradients_phase, &Trainer::calls_phase, &Trainer::losses_phase})
+      if (std::string why = (this->*phase)(number, *data); !why.empty()) return why;
+    return "";
+  }
+
+  // The comparison at the weights of the reference run.
+  std::string gradients_phase(std::size_t number, const Data& data) {
+    if (state_.phase != CellPhase::Gradients) return "";
+    TeacherRun& run = state_.teacher;
+    const auto done = [&] { return static_cast<int64_t>(run.teacher.signals.size()); };
+    while (done() < options_.teacher_steps && !run.is_ended) {
+      set_left(number, options_.teacher_steps - done(), options_.steps);
+      const bool is_done = step(setting_, data, run);
+      state_.cells.back().teacher = run.teacher;
+      if (!is_done || is_stopped_) return ended();
       keep_now_and_then();
     }
-    state_.has_runs = false;
+    run = {};
+    state_.phase = CellPhase::Calls;
     keep();
     return "";
   }
 
-  // The steps of all cells from this one on.
-  int64_t cell_steps_after(std::size_t number) const {
-    const std::size_t cells = options_.teacher_only ? 0 : options_.sources.size() * optimizers_.size();
-    return static_cast<int64_t>(cells - std::min(cells, number)) * options_.steps;
+  // Single calls at states of the model, up to the first that is wrong.
+  std::string calls_phase(std::size_t, const Data&) {
+    if (state_.phase != CellPhase::Calls) return "";
+    Cell& cell = state_.cells.back();
+    const std::vector<ModelState> all = model_states(setting_.sizes);
+    // Findings are those of the first cell with a wrong call; the others only have to know that there is one.
+    setting_.diagnoses =
+        std::ranges::none_of(state_.cells, [](const Cell& each) { return each.wrong_state() != nullptr; });
+    while (setting_.candidate.examine && cell.states.size() < all.size() && !cell.wrong_state()) {
+      StateReport report;
+      if (!examine(setting_, cell.source, cell.optimizer, all[cell.states.size()], report)) return ended();
+      cell.states.push_back(std::move(report));
+      keep_now_and_then();
+    }
+    state_.phase = options_.teacher_only ? CellPhase::Done : CellPhase::Losses;
+    if (!options_.teacher_only) start(setting_, state_.runs);
+    return "";
+  }
+
+  // The four runs.
+  std::string losses_phase(std::size_t number, const Data& data) {
+    if (state_.phase != CellPhase::Losses) return "";
+    Cell& cell = state_.cells.back();
+    while (cell.steps() < options_.steps && !(options_.stop_early && is_answered(cell))) {
+      set_left(number, 0, options_.steps - cell.steps());
+      if (!step(setting_, data, cell, state_.runs)) return ended();
+      keep_now_and_then();
+    }
+    state_.runs = {};
+    state_.phase = CellPhase::Done;
+    keep();
+    return "";
+  }
+
+  // So many steps of this cell, and all of those after it.
+  void set_left(std::size_t number, int64_t teacher_steps, int64_t cell_steps) {
+    const auto after = static_cast<int64_t>(cell_count() - number - 1);
+    schedule_.set_left(teacher_steps + after * options_.teacher_steps,
+                       options_.teacher_only ? 0 : cell_steps + after * options_.steps);
   }
 
   std::string ended() const {

@@ -14,9 +14,14 @@
 //     reordered   the same, all sums in another order and the slot's results rounded by chance: what differs from `trusted` is noise
 //     candidate   the same, with the candidate in its slot
 //
-// First comes the teacher-forced comparison: the gradient with the candidate at the weights of the reference run. One
-// step shows there what a loss curve shows late or never, because no trajectory has to diverge first (runs.h). Then single calls are
-// judged, element by element, at states of the model that a short run does not reach (states.h, examine.h).
+// Each cell is looked at in three ways, the most sensitive first:
+//
+//     gradients   with the candidate at the weights of the cell's reference run (teacher-forced). One step shows there what a loss
+//                 curve shows late or never, because no trajectory has to diverge first (runs.h)
+//     calls       single calls, judged element by element, at states that the cell's run leads to (states.h, examine.h)
+//     losses      of the four runs
+//
+// A fault may show in one of them and hide in the others; which, is what a report of the cell says.
 //
 //   slots.h     the operators and candidates       signals.h     how two gradients compare
 //   model.h     model, data, optimizers            sequential.h  when a difference is more than noise
@@ -72,36 +77,26 @@ struct Curve {
   int64_t nonfinite = 0;     // gradients that are not finite
 };
 
-struct Cell {
-  TokenSource source = TokenSource::Zipf;
-  Optimizer optimizer = Optimizer::SGD;
-  OptimizerSettings settings;
-  Curve reference, trusted, reordered, candidate;
-  int64_t steps() const { return static_cast<int64_t>(candidate.loss.size()); }
-  double loss_gap = 0;               // largest |candidate - trusted|
-  double noise = 0;                  // largest |reordered - trusted|, also of the runs that confirmed a gap
-  int gap_step = 0;                  // where the gap is largest
-  int unmasked_step = -1;            // the first at which the gap stands out of the noise; -1: none
-  std::vector<StepSignals> signals;  // of the candidate's gradient on its own trajectory, by step
-  bool unmasked() const { return unmasked_step >= 0; }
-};
-
-// The comparison at the weights of the reference run.
+// The comparison at the weights of the reference run of a cell.
 struct Teacher {
   std::vector<StepSignals> signals;  // by step
   TokenSource source = TokenSource::Zipf;
   Optimizer optimizer = Optimizer::SGD;  // of the reference run
   double log10_evidence = 0;             // of the sequential test; it accuses at -log10(false_alarms)
+  double false_alarms = 0;               // its share of what the options allow for all cells
   int accused_step = -1;                 // -1: it did not
   std::string tensor, part;              // where the evidence is strongest
   bool is_bias = false;                  // … and whether it is the gain, or the size of the error
   double seconds = 0;
+  // The step at which gradients are those of no right candidate: accused, or with NaN or infinity; -1: none.
+  int wrong_step() const;
 };
 
 // Single calls at one state of the model (states.h), judged by the contract's rounding budgets.
 struct StateReport {
   std::string name;  // "late training"
   ModelSizes sizes;
+  int step = 0;  // of training with the cell's tokens and optimizer, from 0: the batch whose calls are judged
   int64_t calls = 0;     // 0: the contract accepts no call at these sizes
   int64_t elements = 0;  // judged
   double seconds = 0;
@@ -110,14 +105,33 @@ struct StateReport {
   std::vector<Finding> findings;  // there
 };
 
+struct Cell {
+  TokenSource source = TokenSource::Zipf;
+  Optimizer optimizer = Optimizer::SGD;
+  OptimizerSettings settings;
+  Teacher teacher;
+  std::vector<StateReport>
+      states;  // up to the first at which results are wrong; none: there is nothing to judge them by
+  Curve reference, trusted, reordered, candidate;
+  int64_t steps() const { return static_cast<int64_t>(candidate.loss.size()); }
+  double loss_gap = 0;               // largest |candidate - trusted|
+  double noise = 0;                  // largest |reordered - trusted|, also of the runs that confirmed a gap
+  int gap_step = 0;                  // where the gap is largest
+  int unmasked_step = -1;            // the first at which the gap stands out of the noise; -1: none
+  std::vector<StepSignals> signals;  // of the candidate's gradient on its own trajectory, by step
+  // By its losses: what a user of the model would notice.
+  bool unmasked() const { return unmasked_step >= 0; }
+  // The state at which single calls are wrong; null: none.
+  const StateReport* wrong_state() const;
+};
+
 struct Report {
   judge::Verdict verdict = judge::Verdict::Inconclusive;
   std::string reason;  // of an inconclusive verdict
   std::vector<Finding> findings;
-  Teacher teacher;
-  std::vector<StateReport>
-      states;  // up to the first at which results are wrong; none: there is nothing to judge them by
-  std::vector<Cell> cells;
+  Teacher teacher;                   // of the first cell
+  std::vector<StateReport> states;   // of the first cell
+  std::vector<Cell> cells;           // none with teacher_only
   std::vector<std::string> sites;    // at which the candidate was called: "layer 0 norm"
   std::vector<std::string> refused;  // "head: V=8192 is more than the contract's N <= 4096"
   int64_t candidate_calls = 0;

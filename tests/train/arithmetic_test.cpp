@@ -116,5 +116,30 @@ TEST(Products, DifferInTheirLastBits) {
   EXPECT_GT(differ, m * n / 2);
 }
 
+// A run that is taken up again has its arrays elsewhere in memory.
+TEST(Exponentials, DoNotDependOnWhereAnArrayLies) {
+  Random random(5);
+  for (const int64_t n : {1, 7, 31, 33, 100}) {
+    std::vector<float> x(static_cast<std::size_t>(n));
+    for (float& value : x) value = static_cast<float>(4 * random.normal());
+    std::vector<float> exponential(x.size()), sigmoid(x.size());
+    exponentials(x.data(), exponential.data(), n, 1.5f);
+    sigmoids(x.data(), sigmoid.data(), n);
+    for (int64_t shift = 1; shift < 16; ++shift) {
+      std::vector<float> moved(x.size() + 16), y(x.size() + 16);
+      std::ranges::copy(x, moved.begin() + shift);
+      exponentials(moved.data() + shift, y.data() + (shift + 3) % 16, n, 1.5f);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_EQ(y[static_cast<std::size_t>((shift + 3) % 16 + i)],
+                  exponential[static_cast<std::size_t>(i)]);
+      sigmoids(moved.data() + shift, y.data() + shift, n);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_EQ(y[static_cast<std::size_t>(shift + i)], sigmoid[static_cast<std::size_t>(i)]);
+    }
+    EXPECT_NEAR(exponential[0], std::exp(x[0] - 1.5f), 1e-6 * exponential[0]);
+    EXPECT_NEAR(sigmoid[0], 1 / (1 + std::exp(-x[0])), 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace assay::train

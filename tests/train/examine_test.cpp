@@ -76,7 +76,7 @@ TEST(WrongCalls, ATailThatIsLeftOutShowsAtOddSizes) {
       examined_report(with_change("swiglu", "y", [](const Operands<float>& at, int64_t i, float y) {
         return i % at.dim("F") < at.dim("F") / 8 * 8 ? y : 0;
       }));
-  EXPECT_THAT(state_names(report), ElementsAre("first batch", "odd sizes"));
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "fourth batch", "odd sizes"));
 }
 
 TEST(WrongCalls, AnExponentialThatOverflowsShowsLateInTraining) {
@@ -85,7 +85,7 @@ TEST(WrongCalls, AnExponentialThatOverflowsShowsLateInTraining) {
         const float gate = at["gate"].data()[i], grown = std::exp(gate);
         return gate * (grown / (1 + grown)) * at["value"].data()[i];
       }));
-  EXPECT_THAT(state_names(report), ElementsAre("first batch", "odd sizes", "late training"));
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "fourth batch", "odd sizes", "late training"));
 }
 
 TEST(WrongCalls, OneGradientForAllTokensShowsWherePaddingHasNone) {
@@ -96,7 +96,42 @@ TEST(WrongCalls, OneGradientForAllTokensShowsWherePaddingHasNone) {
         return (p - (at["targets"].integers[static_cast<std::size_t>(t)] == i % V ? 1.0f : 0.0f)) *
                at["dloss"].data()[0];
       }));
-  EXPECT_THAT(state_names(report), ElementsAre("first batch", "odd sizes"));
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "fourth batch", "odd sizes"));
+}
+
+// The weights of a norm begin as ones; after some steps they differ, by the optimizer of the cell.
+TEST(WrongCalls, AWeightThatIsLeftOutShowsAfterSomeSteps) {
+  const Candidate candidate = with_change("rmsnorm", "y", [](const Operands<float>& at, int64_t i, float y) {
+    const float weight = at["w"].data()[i % at.dim("D")];
+    return weight == 0 ? 0 : y / weight;
+  });
+  const Report report = examined_report(candidate);
+  EXPECT_THAT(state_names(report), ElementsAre("first batch", "fourth batch"));
+  EXPECT_EQ(report.states.back().step, 3);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_THAT(report.findings.front().found.found_with,
+              ::testing::HasSubstr("(zipf + sgd, state \"fourth batch\")"));
+}
+
+// A text whose tokens are no part of a small vocabulary, and one that is too short for long sequences.
+TEST(RightCalls, TakeTheirTokensFromAText) {
+  Options options;
+  options.sizes = {.vocabulary = 256,
+                   .width = 16,
+                   .heads = 2,
+                   .layers = 1,
+                   .feed_forward = 24,
+                   .sequence = 16,
+                   .sequences = 4};
+  options.threads = 1;
+  options.teacher_steps = 1;
+  options.teacher_only = true;
+  options.sources = {TokenSource::Text};
+  for (int i = 0; i < 100; ++i) options.text += "\xff or\xfe, ";
+  const Report report = train(examined(host_candidate("embedding_grad")), options);
+  EXPECT_EQ(report.verdict, judge::Verdict::Pass);
+  ASSERT_EQ(report.states.size(), model_states({}).size());
+  for (const StateReport& state : report.states) EXPECT_GT(state.calls, 0) << state.name << state.problem;
 }
 
 TEST(WrongCalls, EpsilonInTheWrongPlaceShowsWhereTheStreamIsQuiet) {
@@ -166,7 +201,8 @@ TEST(WrongCalls, SumsThatAreCutShowWhereTheyAreLong) {
         .candidate = candidate, .options = options, .sizes = options.sizes, .team = team, .model = model};
     setting.note = [](const std::string&) { return false; };
     StateReport report;
-    EXPECT_TRUE(examine(setting, *std::ranges::find(states, name, &ModelState::name), report));
+    EXPECT_TRUE(examine(setting, TokenSource::Zipf, Optimizer::SGD,
+                        *std::ranges::find(states, name, &ModelState::name), report));
     EXPECT_GT(report.calls, 0);
     return report.failed_site;
   };
@@ -206,7 +242,7 @@ TEST(LegalInputs, ThatNoLongerFitTogetherAccuseNobody) {
     give("targets", DType::i64, {1}, {1});
     give("lse", DType::f32, {1}, {lse});
     give("dloss", DType::f32, {1}, {0.25});
-    return std::get<Examined>(right.examine(bindings, 1));
+    return std::get<Examined>(right.examine(bindings, {.threads = 1}));
   };
   for (const double lse : {3.0, 6.0, 8.5}) {  // moved up, in the range, moved down a little
     const Examined examined = examine_at(lse);

@@ -60,8 +60,9 @@ inline Candidate host_candidate(const Slot& slot, std::function<CallResult(const
 // The same candidate, with its single calls judged by a contract: the one that the slot suggests, or another.
 inline Candidate examined(Candidate candidate, const contract::Contract& contract) {
   const auto judge = CallJudge::make(contract);
-  candidate.examine = [call = candidate.call, judge = *judge](const contract::Bindings& bindings,
-                                                              int threads) -> ExamineResult {
+  candidate.examine = [call = candidate.call, judge = *judge](
+                          const contract::Bindings& bindings,
+                          const ExamineOptions& options) -> ExamineResult {
     const auto legal = judge->legal(bindings);
     if (!legal) return Examined{};
     CallResult result = call(legal->bindings);
@@ -69,7 +70,7 @@ inline Candidate examined(Candidate candidate, const contract::Contract& contrac
     judge::Outputs outputs;
     for (auto& [name, tensor] : std::get<Outputs>(result))
       outputs[name] = std::make_shared<const contract::Tensor>(std::move(tensor));
-    return judge->judged(*legal, outputs, false, threads);
+    return judge->judged(*legal, outputs, false, options);
   };
   return candidate;
 }

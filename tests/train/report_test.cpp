@@ -31,6 +31,9 @@ Cell example_cell(Optimizer optimizer, double gap) {
   cell.noise = 0.001;
   cell.gap_step = 14;
   cell.unmasked_step = gap > 0.01 ? 4 : -1;
+  cell.teacher.signals = {{0, 7.5, {}}};
+  cell.teacher.accused_step = 0;
+  cell.states = {{.name = "first batch", .calls = 3, .elements = 400}};
   return cell;
 }
 
@@ -62,6 +65,9 @@ Training example() {
       {.name = "odd sizes"},
       {.name = "late training", .calls = 2, .elements = 90, .seconds = 0.25, .failed_site = "embedding"}};
   report.cells = {example_cell(Optimizer::SGD, 0.3), example_cell(Optimizer::AdamW, 0.0008)};
+  report.cells[0].states.push_back(
+      {.name = "late training", .step = 3, .calls = 2, .elements = 90, .failed_site = "embedding"});
+  report.cells[1].teacher.accused_step = -1;
   report.sites = {"embedding"};
   report.candidate_calls = 128;
   report.candidate_seconds = 12;
@@ -72,23 +78,27 @@ Training example() {
 TEST(TrainingTerminal, ShowsTheMatrix) {
   EXPECT_EQ(terminal(example(), {}), R"(FAIL  k.toml  Embedding </script><b>gradient
 
-gradient at the weights of the reference run, 1 step, 9.2 s: wrong (evidence 10^31); embedding,
-tokens seen 100 to 999 times: gain 0.5 (noise 0.0002), relative error 0.51 (noise 0.004)
+gradient at the weights of the reference run, zipf + sgd, 1 step, 9.2 s: wrong (evidence 10^31);
+embedding, tokens seen 100 to 999 times: gain 0.5 (noise 0.0002), relative error 0.51 (noise 0.004)
 
-single calls at 2 states of the model, 5 calls, 490 results, 0.8 s: wrong in the state "late
-training", at embedding; not accepted by the contract: odd sizes
+single calls at 2 states of the model, zipf + sgd, 5 calls, 490 results, 0.8 s: wrong in the state
+"late training", at embedding; not accepted by the contract: odd sizes
 
-largest loss gap between runs with and without the kernel
+For each cell: the largest gap between the losses with and without the kernel, and the step at which
+it stands out of the noise; the step at which gradients at the weights of the reference run are
+wrong; the state of the model in which a single call is. Masked: it does not show there.
 
   tokens    sgd                         adamw
   zipf      0.3 (noise 0.001)           0.0008 (noise 0.001)
-            unmasked at step 4          masked
+            loss: step 4                loss: masked
+            gradients: step 0           gradients: masked
+            calls: late training        calls: masked
 
   slot embedding_grad, at embedding
   2 layers, width 128, vocabulary 2048, 8192 tokens per step, seed 1
   128 calls of the kernel on the virtual device in 12.0 s, everything in 60.0 s
-  the gradient comparison fails a right kernel with a probability of at most 1e-06; a loss gap
-  counts if it exceeds the noise of six trusted runs
+  the gradient comparison fails a right kernel with a probability of at most 1e-06 over all cells; a
+  loss gap counts if it exceeds the noise of six trusted runs
 )");
 }
 
@@ -99,7 +109,7 @@ TEST(TrainingTerminal, ARightKernelIsMaskedNowhere) {
   right.report.states.pop_back();
   right.report.cells = {example_cell(Optimizer::SGD, 0.0005)};
   const std::string text = terminal(right, {});
-  EXPECT_THAT(text, HasSubstr("within the noise; embedding"));
+  EXPECT_THAT(text, HasSubstr("within the noise;\nembedding"));
   EXPECT_THAT(text, HasSubstr("0.5 s: within the rounding"));
   EXPECT_THAT(text, Not(HasSubstr("masked")));
 }
@@ -132,6 +142,10 @@ TEST(TrainingJson, IsAsTheSchemaSays) {
   EXPECT_EQ(with("/teacher/signals/0/tensors/0", Json::object()),
             "report.teacher.signals[].tensors[] has no tensor");
   EXPECT_EQ(json["states"][2]["failed_site"], "embedding");
+  EXPECT_EQ(
+      json["cells"][0]["unmasked_by"].dump(),
+      R"([{"signal":"gradients","step":0},{"signal":"calls","step":3,"state":"late training","site":"embedding"},{"signal":"loss","step":4}])");
+  EXPECT_EQ(json["cells"][1]["unmasked_by"].dump(), "[]");
   EXPECT_EQ(with("/states/0", Json::object()), "report.states[] has no name");
   EXPECT_EQ(with("/verdict", "proved"), "report.verdict is \"proved\"");
 }

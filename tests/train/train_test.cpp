@@ -168,6 +168,40 @@ TEST(Train, UnmasksAFaultOnlyWhereItShows) {
   EXPECT_THAT(message(report.findings[1]), HasSubstr("with zipf tokens and sgd"));
 }
 
+// The same fault, with all that a cell is looked at by. A single call is judged by its own sums, a gradient by its rows: both show the
+// fault where tokens are frequent, and the cell with uniform tokens hides it from all three.
+TEST(Train, LooksAtEveryCellInThreeWays) {
+  const Candidate candidate = host_candidate("embedding_grad", [](Operands<float>& at) {
+    const int64_t D = at.dim("D");
+    std::vector<int> seen(static_cast<std::size_t>(at.dim("V")), 0);
+    for (const int64_t token : at["tokens"].integers) {
+      if (++seen[static_cast<std::size_t>(token)] == 100) std::fill_n(at["dw"].data() + token * D, D, 0.0f);
+    }
+  });
+  Options options = small_options();
+  options.teacher_only = false;
+  options.teacher_steps = 4;
+  options.steps = 4;
+  options.sources = {TokenSource::Uniform, TokenSource::Zipf};
+  options.optimizers = {Optimizer::AdamW};
+  options.sizes.vocabulary = 48;
+  const Report report = train(examined(candidate), options);
+  EXPECT_EQ(report.verdict, judge::Verdict::Fail);
+  ASSERT_EQ(report.cells.size(), 2u);
+  const Cell &uniform = report.cells[0], &zipf = report.cells[1];
+  EXPECT_EQ(uniform.teacher.wrong_step(), -1);
+  EXPECT_EQ(uniform.teacher.signals.size(), 4u);
+  EXPECT_EQ(zipf.teacher.wrong_step(), 1);
+  EXPECT_EQ(zipf.teacher.source, TokenSource::Zipf);
+  ASSERT_TRUE(zipf.wrong_state());
+  EXPECT_EQ(zipf.wrong_state()->name, "first batch");
+  EXPECT_EQ(report.teacher.accused_step, -1);  // of the first cell
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_THAT(message(report.findings.front()), HasSubstr("(zipf tokens, adamw, step 1)"));
+  // All comparisons together keep to the stated rate.
+  EXPECT_EQ(zipf.teacher.false_alarms, options.false_alarms / 2);
+}
+
 // Right kernels whose gap was ten times that of one trusted run with another order of summation: chance made the noise small, or the gap early.
 TEST(Train, DoesNotTakeChaosForAFault) {
   Options options = small_options();
@@ -209,7 +243,9 @@ TEST(Train, GoesOnFromACheckpoint) {
   options.teacher_steps = 1;
   options.steps = 3;
   options.optimizers = {Optimizer::Momentum, Optimizer::AdamW};
-  const Candidate candidate = host_candidate("swiglu");
+  const Candidate candidate = examined(host_candidate("swiglu", [](Operands<float>& at) {
+    for (float& value : at["y"].values) value *= 1.02f;
+  }));
   const Report whole = train(candidate, options);
   const TemporaryFolder folder("train");
   options.checkpoint = folder.file("checkpoint");
@@ -217,7 +253,7 @@ TEST(Train, GoesOnFromACheckpoint) {
   int processes = 0;
   do {
     int gradients = 0;
-    options.interrupted = [&] { return ++gradients == 9; };
+    options.interrupted = [&] { return ++gradients == 24; };
     report = train(candidate, options);
     ASSERT_LT(++processes, 50);
   } while (report.reason == "interrupted");
@@ -227,7 +263,13 @@ TEST(Train, GoesOnFromACheckpoint) {
   for (std::size_t i = 0; i < whole.cells.size(); ++i) {
     EXPECT_EQ(report.cells[i].candidate.loss, whole.cells[i].candidate.loss);
     EXPECT_EQ(report.cells[i].reordered.loss, whole.cells[i].reordered.loss);
+    EXPECT_EQ(report.cells[i].teacher.log10_evidence, whole.cells[i].teacher.log10_evidence);
+    ASSERT_EQ(report.cells[i].states.size(), whole.cells[i].states.size());
+    EXPECT_EQ(report.cells[i].states.back().failed_site, whole.cells[i].states.back().failed_site);
   }
+  ASSERT_EQ(report.findings.size(), whole.findings.size());
+  for (std::size_t i = 0; i < whole.findings.size(); ++i)
+    EXPECT_EQ(message(report.findings[i]), message(whole.findings[i]));
   EXPECT_EQ(report.sites, whole.sites);
 }
 

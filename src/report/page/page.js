@@ -579,7 +579,7 @@ function cellFigure(cell, failed) {
   const { reference, trusted, reordered, candidate } = cell.loss;
   const noise = noiseBand(trusted, reordered), count = Math.max(reference.length, trusted.length, candidate.length);
   const gap = candidate.map((v, i) => Number.isFinite(v) ? v - trusted[i] : NaN);
-  const state = cell.unmasked ? `unmasked at step ${cell.unmasked_step}` : failed ? "masked" : "within the noise";
+  const state = cell.unmasked ? `unmasked at step ${cell.unmasked_step}` : failed ? "masked by the loss" : "within the noise";
   return h("figure", { class: "card" },
     h("figcaption", {}, h("strong", {}, `${cell.tokens} tokens, ${cell.optimizer}`),
       `${state}; the largest gap is ${brief(cell.loss_gap, 3)}, the noise ${brief(cell.noise, 3)}; learning rate ${brief(cell.rate)}`),
@@ -589,11 +589,13 @@ function cellFigure(cell, failed) {
     h("div", { class: "legend" }, [["reference", "fp32"], ["trusted", "trusted kernels"], ["candidate", "your kernel"]].map(([name, text]) =>
       h("span", {}, h("span", { class: `swatch ${name}` }), text)), h("span", {}, h("span", { class: "swatch band" }), "noise")));
 }
+// The table of all cells is below; those of gradients and calls are of the first.
+const firstCell = (t) => t.cells.length > 1 ? `With ${t.cells[0].tokens} tokens and ${t.cells[0].optimizer}. ` : "";
 function teacher(t) {
   const steps = t.teacher.signals, last = steps[steps.length - 1];
   if (!last) return null;
   return [h("h3", { class: "minor" }, "Gradient at the weights of the reference run"),
-    h("p", { class: "lede" }, `${plural(steps.length, "step")}, ${t.teacher.seconds.toFixed(1)} s. ${t.teacher.accused
+    h("p", { class: "lede" }, `${firstCell(t)}${plural(steps.length, "step")}, ${t.teacher.seconds.toFixed(1)} s. ${t.teacher.accused
       ? `A right kernel shows this with a probability of at most ${brief(t.teacher.false_alarms)}.` : "Within the noise."} A gain of 1 is right.`),
     sortable([
       { title: "tensor", left: true, value: (r) => r.tensor, show: (r) => h("span", { class: "mono" }, r.tensor) },
@@ -609,7 +611,7 @@ function teacher(t) {
 function states(t) {
   if (!t.states || t.states.length === 0) return null;
   return [h("h3", { class: "minor" }, "Single calls"),
-    h("p", { class: "lede" }, "Inputs as the model has them in each state; every result is compared with its exact value and rounding budget."),
+    h("p", { class: "lede" }, firstCell(t), "Inputs as the model has them in each state; every result is compared with its exact value and rounding budget."),
     sortable([
       { title: "state", left: true, value: (r) => r.name, show: (r) => r.name },
       { title: "tokens", value: (r) => r.model.sequence * r.model.sequences, show: (r) => r.model.sequence * r.model.sequences },
@@ -619,6 +621,23 @@ function states(t) {
       { title: "verdict", left: true, value: (r) => r.failed_site || "", show: (r) => r.failed_site ? `wrong at ${r.failed_site}` : r.elements ? "within rounding" : "not accepted by the contract" },
     ], t.states, "Calls judged in each state of the model")];
 }
+// What each cell shows of a wrong kernel, signal by signal: a fault that the losses hide may be plain in a gradient or a call.
+function signalTable(cells) {
+  const shown = (cell, signal) => (cell.unmasked_by || []).find((s) => s.signal === signal);
+  const column = (signal, title, text) => ({ title, left: true, value: (c) => { const s = shown(c, signal); return s ? s.step : Infinity; },
+    show: (c) => { const s = shown(c, signal); return s ? text(s) : h("span", { class: "soft" }, "masked"); } });
+  return [h("h3", { class: "minor" }, "What each cell shows"),
+    h("p", { class: "lede" }, "The first step at which each signal shows the fault. Masked: it does not show there."),
+    sortable([
+      { title: "tokens", left: true, value: (c) => c.tokens, show: (c) => c.tokens },
+      { title: "optimizer", left: true, value: (c) => c.optimizer, show: (c) => c.optimizer },
+      { title: "largest gap of the losses", value: (c) => c.loss_gap, show: (c) => brief(c.loss_gap, 3) },
+      { title: "noise", value: (c) => c.noise, show: (c) => brief(c.noise, 3) },
+      column("loss", "loss", (s) => `step ${s.step}`),
+      column("gradients", "gradients", (s) => `step ${s.step}`),
+      column("calls", "single calls", (s) => `${s.state}, at ${s.site}`),
+    ], cells, "Signals of each cell")];
+}
 function training(report) {
   const t = report.training;
   if (!t) return null;
@@ -626,6 +645,7 @@ function training(report) {
     h("p", { class: "lede" }, `The kernel filled the slot ${t.slot}${t.sites.length ? ` at ${t.sites.join(", ")}` : ""}.`, t.refused.map((r) => ` Not at ${r}.`)),
     teacher(t),
     states(t),
+    t.cells.length > 0 && report.verdict === "fail" && signalTable(t.cells),
     t.cells.length > 0 && [h("h3", { class: "minor" }, "Loss curves"),
       h("p", { class: "lede" }, "Above, the loss of each run; below, how far the run with your kernel is from the trusted one. The band is the difference between two trusted runs with different summation orders."),
       h("div", { class: "plots" }, t.cells.map((cell) => cellFigure(cell, report.verdict === "fail")))]);
