@@ -7,7 +7,7 @@ namespace {
 
 // y[i] = 0 for i from the thread's index on, in steps of the grid. %rd10 = n; %r9 = i; %rd15 = i, extended. `next` makes the
 // next of both.
-KernelText striding(const std::string& next, const std::string& first = "cvt.u64.u32 %rd15, %r9;") {
+KernelText narrow_stride(const std::string& next, const std::string& first = "cvt.u64.u32 %rd15, %r9;") {
   KernelText text;
   text.dims = "n = { min = 1, max = 4831838208, type = \"i64\" }";
   text.grid = "1056";
@@ -28,17 +28,17 @@ KernelText striding(const std::string& next, const std::string& first = "cvt.u64
 constexpr const char* kUnsigned = "add.s32 %r9, %r9, %r3; cvt.u64.u32 %rd15, %r9;";
 
 TEST(NarrowCounters, an_extended_counter_follows_the_count) {
-  EXPECT_EQ(ProvedKernel(striding(kUnsigned)).bounds(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(narrow_stride(kUnsigned)).bounds(), Status::Proved);
 }
 
 TEST(NarrowCounters, the_extension_must_be_the_same_all_along) {
   // As another type than at the beginning: below 0 it is an index that the test lets through.
-  EXPECT_EQ(ProvedKernel(striding("add.s32 %r9, %r9, %r3; cvt.s64.s32 %rd15, %r9;")).bounds(),
+  EXPECT_EQ(ProvedKernel(narrow_stride("add.s32 %r9, %r9, %r3; cvt.s64.s32 %rd15, %r9;")).bounds(),
             Status::Unknown);
 }
 
 TEST(NarrowCounters, the_first_wrap_is_where_the_type_ends) {
-  ProvedKernel k(striding(kUnsigned));
+  ProvedKernel k(narrow_stride(kUnsigned));
   const Obligation overflow = k.prove(prove_overflow, true);
   ASSERT_FALSE(overflow.open.empty());
   const auto& candidate = overflow.open.front().candidate;
@@ -49,7 +49,7 @@ TEST(NarrowCounters, the_first_wrap_is_where_the_type_ends) {
 }
 
 TEST(NarrowCounters, none_wraps_where_there_are_few_elements) {
-  KernelText small = striding(kUnsigned);
+  KernelText small = narrow_stride(kUnsigned);
   small.dims = "n = { min = 1, max = 4294000000, type = \"i64\" }";
   EXPECT_EQ(ProvedKernel(small).overflow(), Status::Proved);
 }
