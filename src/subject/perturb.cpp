@@ -38,6 +38,11 @@ bool has_space(const Instruction& instruction, std::initializer_list<Mod> spaces
   return std::any_of(spaces.begin(), spaces.end(), [&](Mod space) { return instruction.has(space); });
 }
 
+bool calls(const Function& function) {
+  return std::any_of(function.body.begin(), function.body.end(),
+                     [](const Instruction& instruction) { return instruction.opcode == Opcode::call; });
+}
+
 // An access to memory that other threads may access, too.
 bool is_access(const Instruction& instruction) {
   if (is_one_of(instruction.opcode, {Opcode::atom, Opcode::red})) return true;
@@ -67,6 +72,14 @@ bool may_be_apart(const Instruction& instruction) {
       "or",   "xor", "not",  "lop3",  "shf",  "shl",   "shr",    "cvt",   "cvt.pack", "cvta",  "isspacep",
       "ld",   "mov", "prmt", "st",    "atom", "red",   "membar", "fence", "bra"};
   return std::find(std::begin(kMay), std::end(kMay), ptx::name(instruction.opcode)) != std::end(kMay);
+}
+
+// Arguments and results of calls. PTX wants them in one basic block with the call: copied into two, with a branch to the call,
+// they were compiled to something else.
+bool is_of_a_call(const Function& function, const Instruction& instruction) {
+  if (!is_one_of(instruction.opcode, {Opcode::ld, Opcode::st})) return false;
+  if (instruction.opcode == Opcode::ld && function.is_entry && !calls(function)) return false;
+  return has_space(instruction, {Mod::param, Mod::param_entry, Mod::param_func});
 }
 
 std::optional<uint32_t> target_of(const Instruction& instruction) {
@@ -121,6 +134,7 @@ class Regions {
     const auto limit =
         static_cast<uint32_t>(std::min<std::size_t>(function_.body.size(), first + kLongestRegion));
     for (uint32_t i = first; i < limit && may_be_apart(function_.body[i]); ++i) {
+      if (is_of_a_call(function_, function_.body[i])) return best;
       // A way in from outside: whoever comes that way has not passed the first instruction.
       if (i > first)
         for (const uint32_t source : sources_[i]) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "folders.h"
@@ -79,6 +80,30 @@ TEST(Perturb, ACarryIsNotLost) {
       "add.cc.u32 %r2, %r1, 1;\nst.global.u32 [%rd1], %r2;\naddc.u32 %r3, %r1, 0;\n"
       "st.global.u32 [%rd1+4], %r3;\n");
   EXPECT_EQ(occurrences(text, "addc.u32"), 1);
+}
+
+// PTX wants the arguments of a call, the call and its results in one basic block.
+TEST(Perturb, ACallKeepsItsArgumentsAndResultsBesideIt) {
+  const std::string function =
+      ".func (.param .b32 out) f(.param .b32 in)\n{\n.reg .b32 %r<2>;\nld.param.b32 %r1, [in];\n"
+      "st.param.b32 [out], %r1;\nret;\n}\n";
+  std::string text = kernel_of(
+      "bar.sync 0;\nst.global.u32 [%rd1], %r1;\n{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r1;\n"
+      "call.uni (b), f, (a);\nld.param.b32 %r2, [b];\n}\nst.global.u32 [%rd1+4], %r2;\n");
+  text.insert(text.find(".visible"), function);
+  const auto perturbed = perturb(text);
+  ASSERT_TRUE(perturbed) << perturbed.error().text();
+  std::istringstream lines(*perturbed);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  const auto call = std::find_if(all.begin(), all.end(), [](const std::string& line) {
+    return line.find("call.uni") != std::string::npos;
+  });
+  ASSERT_NE(call, all.end());
+  EXPECT_THAT(*(call - 1), HasSubstr("st.param.b32 [a"));
+  EXPECT_THAT(*(call + 1), HasSubstr("ld.param.b32 %r2, [b"));
+  EXPECT_EQ(occurrences(*perturbed, "st.param.b32"), 2);  // the argument, and the function's own result
+  EXPECT_EQ(occurrences(*perturbed, "st.global.u32 [%rd1], "), 2);
 }
 
 TEST(Perturb, ABlockOf1024ThreadsStaysPossible) {
