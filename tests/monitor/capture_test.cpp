@@ -102,7 +102,7 @@ TEST_F(CaptureTest, AFileCutShortIsRefused) {
     const auto read = read_capture(path());
     ASSERT_FALSE(read) << length;
     if (length > 32) {
-      EXPECT_NE(read.error().message.find("cut short"), std::string::npos) << read.error().text();
+      EXPECT_NE(read.error().message.find("truncated"), std::string::npos) << read.error().text();
     }
   }
   put(whole + "x");

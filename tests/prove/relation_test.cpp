@@ -125,8 +125,8 @@ TEST(Relation, the_part_that_deviates_is_named) {
 }
 
 TEST(Relation, what_is_missing_or_more_deviates) {
-  EXPECT_THAT(deviates({{{"n", 1000}}, {}}), HasSubstr("only where n <= 1"));
-  EXPECT_THAT(deviates({{{"n", 1}}, {fill_at(1), launch_at(1)}}), HasSubstr("only where n >= 2"));
+  EXPECT_THAT(deviates({{{"n", 1000}}, {}}), HasSubstr("only if n <= 1"));
+  EXPECT_THAT(deviates({{{"n", 1}}, {fill_at(1), launch_at(1)}}), HasSubstr("only if n >= 2"));
   EXPECT_THAT(deviates({{{"n", 1000}}, {launch_at(1000)}}), HasSubstr("y is not filled"));
   EXPECT_THAT(deviates({{{"n", 1000}}, {fill_at(1000), fill_at(1000), launch_at(1000)}}),
               HasSubstr("y is filled or copied to as well"));

@@ -457,7 +457,7 @@ class KernelBench(Folders):
         (self.folder / "answer.py").write_text("class ModelNew(:\n")
         self.refused("the answer is not valid Python, line 1", self.folder / "answer.py", problem)
         (self.folder / "problem.py").write_text("x = 1\n")
-        self.refused("no problem of a known benchmark", self.folder / "answer.py", self.folder / "problem.py")
+        self.refused("not a problem of a known benchmark", self.folder / "answer.py", self.folder / "problem.py")
         self.refused("contains no problem", self.folder / "answer.py", self.folder)
         self.refused("does not exist", self.folder / "answer.py", self.folder / "none")
 

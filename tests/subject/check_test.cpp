@@ -144,7 +144,7 @@ extern "C" void k(const float* x, float* y, int n, cudaStream_t s) {
 )";
   ASSERT_EQ(check_kernel(kept, "[require]\nconcurrent = false\n"), 1) << last_.output;
   EXPECT_EQ(kind(), "stale-state");
-  EXPECT_THAT(last_.output, HasSubstr("consequence in a later call: out-of-bounds"));
+  EXPECT_THAT(last_.output, HasSubstr("but in a later call: out-of-bounds"));
   EXPECT_THAT(last_.output, HasSubstr("after a smaller call"));
 }
 

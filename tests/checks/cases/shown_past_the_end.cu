@@ -1,7 +1,7 @@
 // An element past the end of a shared array, and whose memory that is.
 // wrong: out-of-bounds here
 // right:
-// shows: error: out-of-bounds: writes first[32], past the end of shared array `first` of 128 bytes; second[0][0] lies there
+// shows: error: out-of-bounds: writes first[32], past the end of shared array `first` of 128 bytes; it hits second[0][0] instead
 // shows: >    12 |   first[threadIdx.x + shift] = x[threadIdx.x];  // here
 __global__ void mix(int* x, int shift) {
   __shared__ int first[32];
