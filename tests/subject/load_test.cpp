@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/gpus.h"
+#include "base/random.h"
 #include "folders.h"
 #include "subject/process.h"
 #include "subject/runner.h"
@@ -156,20 +157,19 @@ TEST_F(LoadTest, ACallOfAnotherSizeIsMadeBetween) {
   subject_.symbol = "remembers_the_size";
   Runner runner(*contract_, subject_, options());
   std::optional<protocol::LoadDifference> difference;
-  int repeats = 0;
   for (const int64_t n : {200, 100}) {
     trial::Trial trial = trial_of(n);
     trial.condition = {.ordered = false, .fresh = false, .loaded = true};
+    while (mix(trial.seed) % 4 != 3)
+      ++trial.seed;  // the first repetition is such a one: a busy machine makes few
     bindings_ = *trial::make_inputs(*contract_, trial);
     runner.set_goes_on(true);
     if (n == 200) trial.condition.loaded = false;  // after a trial under load comes a new process
     const Observation observation = runner.run(trial, bindings_);
     ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
-    if (!observation.load) continue;
-    difference = observation.load->difference;
-    repeats = static_cast<int>(observation.load->repeats);
+    if (observation.load) difference = observation.load->difference;
   }
-  ASSERT_TRUE(difference) << repeats << " repetitions";
+  ASSERT_TRUE(difference);
   EXPECT_EQ(difference->how, "after a call with another shape");
 }
 

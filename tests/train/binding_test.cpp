@@ -75,8 +75,7 @@ TEST(Binding, PlacesElements) {
 }
 
 TEST(Binding, SaysWhatIsWrong) {
-  EXPECT_THAT(error_of("slot = \"swiglu\"\n"),
-              HasSubstr("has no tensor `h`, but gate, value, y; say which one it is"));
+  EXPECT_THAT(error_of("slot = \"swiglu\"\n"), HasSubstr("has no tensor `h`, but gate, value, y; name it"));
   EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { \"g[a]\" = \"gate[a]\" }\n"),
               HasSubstr("`g` is not a tensor of the contract"));
   EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { h = \"gates\" }\n"),
