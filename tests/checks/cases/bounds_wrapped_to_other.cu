@@ -2,7 +2,7 @@
 // wrong: out-of-bounds here
 // right:
 // shows: bytes past the end of
-// shows: it hits
+// shows: lies there
 __global__ void pick(const int* x, int* y, long long distance, bool wide) {
   const long long at = wide ? 1 : distance;
   y[threadIdx.x] = x[at + threadIdx.x];  // here
