@@ -543,7 +543,12 @@ def load(path: str) -> Callable:
     specification = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)
     module = importlib.util.module_from_spec(specification)
     sys.path.insert(0, str(pathlib.Path(file).resolve().parent))
-    specification.loader.exec_module(module)
+    try:
+        specification.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise TraceError(f"{file}: there is no module `{error.name}` for {sys.executable}; install it there") from None
+    except Exception as error:  # whatever the user's file raises
+        raise TraceError(f"{file} cannot be imported: {type(error).__name__}: {error}") from None
     if not callable(getattr(module, name, None)):
         raise TraceError(f"{file} has no function `{name}`")
     return getattr(module, name)

@@ -33,6 +33,13 @@ class Arguments(unittest.TestCase):
             traced.parse_scalar("eps = small")
         with self.assertRaisesRegex(traced.TraceError, "there is no such file"):
             traced.load("nowhere.py:f")
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "model.py"
+            for text, said in (("import no_such_module", "there is no module `no_such_module` for .*; install it there"),
+                               ("1 / 0", "model.py cannot be imported: ZeroDivisionError: division by zero")):
+                file.write_text(text)
+                with self.assertRaisesRegex(traced.TraceError, said):
+                    traced.load(f"{file}:f")
 
 
 @needs_torch
