@@ -1,12 +1,13 @@
 """Contracts from PyTorch functions: the operators of a function as a formula."""
 
+import math
 import pathlib
 import subprocess
 import tempfile
 import unittest
 
 from support import PROGRAM, needs_program, needs_torch
-from assay import traced
+from assay import graph_formula, traced
 
 
 def _tensors(*texts):
@@ -68,6 +69,73 @@ class Functions(unittest.TestCase):
 
         self.assertEqual(self.formula(swiglu, ["x = bf16[N]", "g = bf16[N]"]), "y[i] = bf16(silu(x[i])) * g[i]")
         self.assertEqual(self.formula(swiglu, ["x = f32[N]", "g = f32[N]"]), "y[i] = silu(x[i]) * g[i]")
+
+    def test_a_constant_that_comes_from_a_shape(self):
+        def scores(q, k):
+            return q @ k.t() / math.sqrt(q.shape[-1])
+
+        self.assertEqual(
+            self.formula(scores, ["q = f32[S, D]", "k = f32[T, D]"]),
+            "t1[i in 0..S, j in 0..T] = sum[k2 in 0..D](q[i, k2] * k[j, k2])\ny[i, j] = t1[i, j] / sqrt(D)",
+        )
+        self.assertEqual(self.formula(lambda x: x.sum(-1) / x.shape[-1], ["x = f32[M, N]"]),
+                         "t1[i in 0..M] = sum[k2 in 0..N](x[i, k2])\ny[i] = t1[i] / N")
+
+    def test_what_depends_on_a_shape_otherwise_has_no_formula(self):
+        for function in (lambda x: x * math.log(x.shape[0]), lambda x: x if x.shape[0] % 4 == 1 else -x):
+            made = traced.trace(function, _tensors("x = f32[N]"), {})
+            self.assertEqual((made.formula, made.missing), (None, "a constant or a branch that depends on the shape"))
+
+    def test_extents_are_products(self):
+        import torch
+        import torch.nn.functional as F
+
+        def rotated(x, c, s):
+            half = x.shape[1] // 2
+            return x * c + torch.cat([-x[:, half:], x[:, :half]], -1) * s
+
+        self.assertEqual(
+            self.formula(rotated, ["x = f32[M, 2*H]", "c = f32[M, 2*H]", "s = f32[M, 2*H]"]),
+            "y[i, j] = (x[i, j] * c[i, j]) + ((if j < H then (-x[i, j + H]) else x[i, j - H]) * s[i, j])",
+        )
+        self.assertEqual(self.formula(lambda x: F.silu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1], ["x = f32[M, 2 * H]"]),
+                         "y[i, j] = silu(x[i, j]) * x[i, j + H]")
+        with self.assertRaisesRegex(traced.TraceError, "write it as a product"):
+            self.formula(lambda x, w, b: F.group_norm(x, 4, w, b), ["x = f32[B, C, H]", "w = f32[C]", "b = f32[C]"])
+        self.assertEqual(
+            self.formula(lambda x, w, b: F.group_norm(x, 4, w, b), ["x = f32[B, 4*C, H]", "w = f32[4*C]", "b = f32[4*C]"]),
+            "t1[i in 0..B, j in 0..4] = mean[k1 in 0..C, k2 in 0..H](x[i, j * C + k1, k2])\n"
+            "t2[i in 0..B, j in 0..4] = mean[k1 in 0..C, k2 in 0..H]((x[i, j * C + k1, k2] - t1[i, j])^2)\n"
+            "y[i, j, k] = (x[i, j, k] - t1[i, j / C]) * rsqrt(t2[i, j / C] + 1e-05) * w[j] + b[j]",
+        )
+
+    def test_sums_and_differences_of_extents(self):
+        import torch
+
+        made = traced.trace(lambda x: x[:, 1:] - x[:, :-1], _tensors("x = f32[M, N]"), {})
+        self.assertEqual((made.formula, made.outputs[0].shape), ("y[i, j] = x[i, j + 1] - x[i, j]", ("M", "N - 1")))
+        made = traced.trace(lambda a, b: torch.cat([a, b], -1), _tensors("a = f32[M, N]", "b = f32[M, K]"), {})
+        self.assertEqual(made.outputs[0].shape, ("M", "N + K"))
+        for primes in graph_formula.PRIMES:
+            sums = [a + b for at, a in enumerate(primes) for b in primes[at:]]
+            self.assertEqual(len(sums), len(set(sums)))
+            self.assertGreater(min(b - a for a, b in zip(primes, primes[1:])), 2 * graph_formula.LARGEST_OFFSET)
+
+    def test_arguments_of_an_operator_count(self):
+        import torch.nn.functional as F
+
+        self.assertEqual(self.formula(lambda x: F.softplus(x, beta=2.0), ["x = f32[N]"]), "y[i] = softplus(2.0 * x[i]) / 2.0")
+        self.assertIsNone(self.formula(lambda x: (x / 3).round(decimals=2), ["x = f32[N]"]))
+
+    def test_tensors_that_hold_indices(self):
+        import torch.nn.functional as F
+
+        tensors = _tensors("x = f32[M, N]", "t = i64[M]")
+        made = traced.trace(lambda x, t: F.cross_entropy(x, t), tensors, {})
+        self.assertEqual(made.positions, {"t": "index(N)"})
+        self.assertIn('values = "index(N)"', traced.contract_text("model.py:f", tensors, {}, made))
+        made = traced.trace(lambda t, w: F.embedding(t, w), _tensors("t = i64[M]", "w = f32[V, D]"), {})
+        self.assertEqual((made.formula, made.positions), ("y[i, j] = w[t[i], j]", {"t": "tokens(V)"}))
 
     def test_several_results_and_a_product(self):
         def both(a, b):
