@@ -28,12 +28,14 @@ SEQUENCES = 16
 LARGE_BATCHES = {"embedding_grad", "embedding_rmsnorm_grad"}
 
 
-def operators(assay):
+def operators(options):
     """The operators of the corpus whose formula computes what a slot computes, with the slot."""
-    for contract in sorted((ROOT / "corpus").glob("*/contract.toml")):
-        shown = subprocess.run([assay, "train", contract, "--binding"], capture_output=True, text=True)
-        if shown.returncode == 0:
-            yield contract, re.search(r'slot\s*=\s*"(\w+)"', shown.stdout).group(1)
+    def slot_of(contract):
+        shown = subprocess.run([options.assay, "train", contract, "--binding"], capture_output=True, text=True)
+        return re.search(r'slot\s*=\s*"(\w+)"', shown.stdout).group(1) if shown.returncode == 0 else None
+    contracts = sorted((ROOT / "corpus").glob("*/contract.toml"))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        return [(contract, slot) for contract, slot in zip(contracts, pool.map(slot_of, contracts)) if slot]
 
 
 def kernels(contract, kind):
@@ -191,7 +193,7 @@ def main():
     if options.resume and not options.json:
         arguments.error("--resume needs --json FILE")
     options.ends = time.time() + options.seconds
-    found = [(contract, slot, source, letter) for contract, slot in operators(options.assay)
+    found = [(contract, slot, source, letter) for contract, slot in operators(options)
              for source, letter in kernels(contract, options.kind)]
     found = [job for job in found if not options.words or
              any(word in f"{job[0].parent.name}/{job[2].stem}" for word in options.words)]
