@@ -2,6 +2,7 @@
 
     python3 bench/train/corpus.py wrong --json wrong.json   # the cell that unmasks each numeric bug
     python3 bench/train/corpus.py right --seeds 5           # correct kernels: how many runs fail
+    python3 bench/train/corpus.py wrong --json wrong.json --resume   # the runs that are not in the file yet
 
 `wrong` takes the kernels of the classes A, B, C, H and K (corpus/README.md): those whose results are wrong.
 What the others do (bounds, races, shapes that training does not have) is for `assay check`.
@@ -15,6 +16,7 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -26,12 +28,14 @@ SEQUENCES = 16
 LARGE_BATCHES = {"embedding_grad", "embedding_rmsnorm_grad"}
 
 
-def operators(assay):
+def operators(options):
     """The operators of the corpus whose formula computes what a slot computes, with the slot."""
-    for contract in sorted((ROOT / "corpus").glob("*/contract.toml")):
-        shown = subprocess.run([assay, "train", contract, "--binding"], capture_output=True, text=True)
-        if shown.returncode == 0:
-            yield contract, re.search(r'slot\s*=\s*"(\w+)"', shown.stdout).group(1)
+    def slot_of(contract):
+        shown = subprocess.run([options.assay, "train", contract, "--binding"], capture_output=True, text=True)
+        return re.search(r'slot\s*=\s*"(\w+)"', shown.stdout).group(1) if shown.returncode == 0 else None
+    contracts = sorted((ROOT / "corpus").glob("*/contract.toml"))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        return [(contract, slot) for contract, slot in zip(contracts, pool.map(slot_of, contracts)) if slot]
 
 
 def kernels(contract, kind):
@@ -80,6 +84,33 @@ def run(job, options):
                      ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise", "unmasked_by")}
                     for cell in report["cells"]]
     return row
+
+
+def key(row):
+    return row["operator"], row["kernel"], row["seed"]
+
+
+class Rows:
+    """The rows so far, with what an earlier run left in the file; the file has all of them at any time."""
+
+    def __init__(self, path, resume):
+        self.path, self.lock = path, threading.Lock()
+        earlier = json.loads(path.read_text()) if resume and path.exists() else []
+        self.rows = {key(row): row for row in earlier if row["verdict"] != "not run"}
+
+    def __contains__(self, job):
+        return (job[0].parent.name, job[2].stem, job[4]) in self.rows
+
+    def add(self, row):
+        with self.lock:
+            self.rows[key(row)] = row
+            if self.path:
+                unfinished = self.path.with_name(self.path.name + ".new")
+                unfinished.write_text(json.dumps(self.all(), indent=1))
+                os.replace(unfinished, self.path)
+
+    def all(self):
+        return [self.rows[name] for name in sorted(self.rows)]
 
 
 def in_turn(found, seed, options):
@@ -157,18 +188,20 @@ def main():
     arguments.add_argument("--teacher-only", action="store_true")
     arguments.add_argument("--seconds", type=float, default=3600, help="after which nothing new begins")
     arguments.add_argument("--json", type=Path)
+    arguments.add_argument("--resume", action="store_true", help="keep what --json has, and run only what it does not have")
     options = arguments.parse_args()
+    if options.resume and not options.json:
+        arguments.error("--resume needs --json FILE")
     options.ends = time.time() + options.seconds
-    found = [(contract, slot, source, letter) for contract, slot in operators(options.assay)
+    found = [(contract, slot, source, letter) for contract, slot in operators(options)
              for source, letter in kernels(contract, options.kind)]
     found = [job for job in found if not options.words or
              any(word in f"{job[0].parent.name}/{job[2].stem}" for word in options.words)]
     jobs = [(*job, seed) for seed in range(options.first_seed, options.seeds + 1) for job in in_turn(found, seed, options)]
+    results = Rows(options.json, options.resume)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda job: run(job, options), jobs))
-    rows.sort(key=lambda row: (row["operator"], row["kernel"], row["seed"]))
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        list(pool.map(lambda job: results.add(run(job, options)), [job for job in jobs if job not in results]))
+    rows = results.all()
     print("\n".join((wrong_table if options.kind == "wrong" else right_table)(rows)))
     for row in rows:
         if row["verdict"] == "fail" and options.kind == "right":

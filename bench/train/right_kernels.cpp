@@ -2,13 +2,7 @@
 //
 //     bench_right_kernels [runs of a slot, or seeds as 14-21] [threads] [seconds] [slot...]
 //
-// A right kernel is one whose results are those of the operator up to rounding. Here they are functions of the host that compute as kernels may:
-//
-//     order     f32, all sums in another order
-//     exact     f64, rounded once
-//     approx    f32, each result off by up to 2^-21, as approximate functions make it (docs/measurements/hardware.md has their errors); of
-//               AdamW, the change of the weights is off by that much. Not where nothing but additions and products is computed
-//     serial    f32, every long sum one addition after the other
+// The kinds of right kernels are those of tests/train/right_candidate.h.
 //
 // Each run has a seed, and so weights and batches, of its own, and is one cell of the matrix for one kind of kernel: gradients, single calls
 // at all states, losses. Seeds go through the kinds and the cells in turn. Prints a row for each slot; a run that fails is printed with
@@ -17,101 +11,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <mutex>
 #include <thread>
 
-#include "base/random.h"
 #include "finding/message.h"
-#include "train/host_candidate.h"
+#include "train/right_candidate.h"
 #include "train/train.h"
 
 namespace assay::train {
 namespace {
-
-constexpr std::string_view kKinds[] = {"order", "exact", "approx", "serial"};
-constexpr double kApproximate = 0x1p-21;
-
-// Whether a right kernel may use approximate functions for this output: that of something with a root, an exponential or a quotient.
-bool may_be_approximate(const Slot& slot, std::string_view output) {
-  return slot.phase != Phase::Update || (slot.name == "adamw" && output == "p");
-}
-bool may_be_approximate(const Slot& slot) {
-  return std::ranges::any_of(slot.tensors, [&](const SlotTensor& tensor) {
-    return tensor.role != contract::Role::In && may_be_approximate(slot, tensor.name);
-  });
-}
-
-// Results with errors of approximate functions.
-void disturb(const Slot& slot, const contract::Bindings& bindings, uint64_t seed, Operands<float>& at) {
-  Random random(seed);
-  for (const SlotTensor& tensor : slot.tensors) {
-    if (tensor.role == contract::Role::In || !may_be_approximate(slot, tensor.name)) continue;
-    const contract::Tensor* const before =
-        slot.phase == Phase::Update ? bindings.inputs.find(tensor.name)->second.get() : nullptr;
-    std::vector<float>& values = at[tensor.name].values;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!std::isfinite(values[i])) continue;
-      const double kept = before ? before->load(static_cast<int64_t>(i)) : 0;
-      const double factor = 1 + kApproximate * (2 * random.uniform() - 1);
-      values[i] = static_cast<float>(kept + (values[i] - kept) * factor);
-    }
-  }
-}
-
-bool has_serial(const Slot& slot) {
-  return slot.name == "embedding_grad" || slot.name.starts_with("linear");
-}
-// The long sums of these slots, one addition after the other.
-void add_serially(const Slot& slot, Operands<float>& at) {
-  const auto rows = [&](const char* to, const char* from) {
-    Array<float>& sums = at[to];
-    std::ranges::fill(sums.values, 0.0f);
-    const int64_t D = at.dim("D");
-    for (int64_t t = 0; t < at.dim("T"); ++t)
-      for (int64_t d = 0; d < D; ++d)
-        sums.data()[at["tokens"].integers[static_cast<std::size_t>(t)] * D + d] += at[from].data()[t * D + d];
-  };
-  const auto product = [&](const char* to, const char* a, const char* b, int64_t m, int64_t n, int64_t k,
-                           int64_t am, int64_t ak, int64_t bn, int64_t bk) {
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        float sum = 0;
-        for (int64_t l = 0; l < k; ++l) sum += at[a].data()[i * am + l * ak] * at[b].data()[j * bn + l * bk];
-        at[to].data()[i * n + j] = sum;
-      }
-  };
-  if (slot.name == "embedding_grad") {
-    rows("dw", "dy");
-  } else if (slot.name == "linear") {
-    product("y", "x", "w", at.dim("T"), at.dim("N"), at.dim("K"), at.dim("K"), 1, 1, at.dim("N"));
-  } else if (slot.name == "linear_grad_input") {
-    product("dx", "dy", "w", at.dim("T"), at.dim("K"), at.dim("N"), at.dim("N"), 1, at.dim("N"), 1);
-  } else {
-    product("dw", "x", "dy", at.dim("K"), at.dim("N"), at.dim("T"), 1, at.dim("K"), 1, at.dim("N"));
-  }
-}
-
-Candidate right_candidate(const Slot& slot, std::string_view kind, uint64_t seed) {
-  const auto calls = std::make_shared<uint64_t>(mix(seed, hash("calls")));
-  return host_candidate(slot, [&slot, kind, calls](const contract::Bindings& bindings) -> CallResult {
-    if (kind == "exact") return host_outputs<double>(slot, {.rounds = false}, bindings, {});
-    const Arithmetic arithmetic{.rounds = false, .reordered = kind == "order"};
-    return host_outputs<float>(slot, arithmetic, bindings, [&](Operands<float>& at) {
-      if (kind == "approx") disturb(slot, bindings, *calls = mix(*calls), at);
-      if (kind == "serial") add_serially(slot, at);
-    });
-  });
-}
-
-// The kinds of a slot, and the cells that each is tried in, in turn.
-std::vector<std::string_view> kinds_of(const Slot& slot) {
-  std::vector<std::string_view> kinds;
-  for (const std::string_view kind : kKinds)
-    if ((kind != "serial" || has_serial(slot)) && (kind != "approx" || may_be_approximate(slot)))
-      kinds.push_back(kind);
-  return kinds;
-}
 
 Options small_training(const Slot& slot, uint64_t seed) {
   Options options;
@@ -175,7 +83,8 @@ int run(int argc, char** argv) {
       for (const Cell& cell : report.cells)
         if (cell.noise > 0) row.ratio = std::max(row.ratio, cell.loss_gap / cell.noise);
       for (const Finding& finding : report.findings)
-        fmt::print("{} {}, seed {}: {}\n", row.slot->name, kind, seed, message(finding));
+        fmt::print("{} {}, seed {}, {}: {}\n", row.slot->name, kind, seed, finding.found.found_with,
+                   message(finding));
     }
   };
   std::vector<std::thread> team;

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/random.h"
@@ -325,12 +326,33 @@ std::vector<int64_t> places(const std::vector<const Element*>& elements) {
   return at;
 }
 
+// Results that are not finite, and are not so either when a sound kernel is simulated, are evidence for no defect: every simulation has them,
+// that of the first in the list as well as that of the right one. Everything else of `measured`.
+Measured without_shared_overflow(const reference::Reference& reference, const contract::Bindings& bindings,
+                                 const Measured& measured) {
+  std::vector<const Element*> nonfinite;
+  for (const Element& element : measured.elements)
+    if (!std::isfinite(element.stored) && std::isfinite(element.value)) nonfinite.push_back(&element);
+  if (nonfinite.empty()) return measured;
+  const auto sound = reference.simulate(bindings, measured.output, places(nonfinite), {});
+  if (!sound) return measured;
+  std::set<const Element*> shared;
+  for (std::size_t i = 0; i < nonfinite.size(); ++i)
+    if (!std::isfinite((*sound)[i])) shared.insert(nonfinite[i]);
+  Measured rest = measured;
+  rest.elements.clear();
+  for (const Element& element : measured.elements)
+    if (!shared.contains(&element)) rest.elements.push_back(element);
+  return rest;
+}
+
 }  // namespace
 
 std::optional<DefectMatch> match_defect(const reference::Reference& reference,
-                                        const contract::Bindings& bindings, const Measured& measured,
+                                        const contract::Bindings& bindings, const Measured& all,
                                         std::span<const Kind> hints) {
   if (!reference.is_formula()) return std::nullopt;
+  const Measured measured = without_shared_overflow(reference, bindings, all);
   std::optional<DefectMatch> best;
   double best_score = 0;
   const auto try_all = [&](const std::vector<Candidate>& list, std::size_t most) {

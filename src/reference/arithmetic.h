@@ -95,6 +95,7 @@ struct Arithmetic {
   Lanes merged(const Lanes& x, const Lanes* y, int n) const;
   void own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable = false) const;
   void settle(Lanes& r, int n) const;
+  void flag_infinite_operand(Lanes& r, const Lanes& x, int n) const;
   void flag_beyond(Lanes& r, const Lanes& x, const Lanes& y, int n) const;
   void forget_beyond(Lanes& r, int n) const;
   void round_all(Lanes& r, int n) const;

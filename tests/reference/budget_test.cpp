@@ -244,6 +244,30 @@ TEST(Budget, ExactProductsMayOverflow) {
   EXPECT_EQ(outcome.outside, 0);
 }
 
+// exp(100) is infinite in f32, and so is what a kernel makes of it, or NaN, also where the exact result is an ordinary number.
+TEST(Budget, AnExpBeyondThePrecisionAdmitsWhatInfinityMakesOfIt) {
+  const auto outside = [](const char* expr, const std::function<float(float, float)>& kernel) {
+    return of_pairs(fmt::format("formula = \"y[i] = {}\"", expr), DType::f32, 1, 1, kernel).outside;
+  };
+  EXPECT_EQ(outside("exp(100 + x[i]) * (g[i] - g[i])",
+                    [](float x, float g) { return std::exp(100 + x) * (g - g); }),
+            0);
+  EXPECT_EQ(outside("(g[i] - g[i]) * exp2(200 + x[i])",
+                    [](float x, float g) { return (g - g) * std::exp2(200 + x); }),
+            0);
+  EXPECT_EQ(outside("exp(100 + x[i]) * 0.25 * 2.0 ^ -60",
+                    [](float x, float) { return std::exp(100 + x) * 0x1p-62f; }),
+            0);
+  EXPECT_EQ(outside("exp(100 + x[i]) / 1e12", [](float x, float) { return std::exp(100 + x) / 1e12f; }), 0);
+  EXPECT_EQ(outside("exp(100 + x[i]) - exp(100 + x[i]) + g[i]",
+                    [](float x, float g) { return std::exp(100 + x) - std::exp(100 + x) + g; }),
+            0);
+  // Within the precision nothing of the kind is admitted, and as a divisor it leaves a zero.
+  const auto nothing = [](float, float) { return std::numeric_limits<float>::quiet_NaN(); };
+  EXPECT_EQ(outside("exp(80 + x[i]) * (g[i] - g[i])", nothing), 1000);
+  EXPECT_EQ(outside("g[i] / exp(100 + x[i])", nothing), 1000);
+}
+
 TEST(Budget, OrderedDataDoesNotFoolTheDeviation) {
   const Contract contract = parsed(contract_text(R"toml([dims]
 D = { min = 1, max = 100000 }

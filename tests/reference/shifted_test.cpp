@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "support.h"
 
 namespace assay::reference {
@@ -123,6 +125,32 @@ formula = """
     EXPECT_NEAR(e.value[i], own, 1e-12) << i;
     EXPECT_LT(e.bound[i], 1e-3 * own) << i;
     EXPECT_EQ(e.flags[i] & kMayOverflow, 0) << i;
+  }
+}
+
+// A softmax is shifted whichever way its quotient is written: overflow is not admitted in any.
+TEST(Shifted, ASoftmaxByAReciprocalMayNotOverflow) {
+  for (const char* formula :
+       {"y[i] = exp(x[i]) / sum[k](exp(x[k]))", "z = sum[k](exp(x[k]))\nr = 1 / z\ny[i] = exp(x[i]) * r",
+        "y[i] = exp(x[i]) * (1 / sum[k](exp(x[k])))"}) {
+    const Contract contract = parsed(contract_text(std::string(R"toml([tensors.x]
+dtype = "f32"
+shape = ["4"]
+[tensors.y]
+dtype = "f32"
+shape = ["4"]
+role = "out"
+[reference]
+formula = """
+)toml") + formula + "\n\"\"\"\n"));
+    Bindings bindings;
+    const double x[] = {300, 301, 299, 0};
+    bindings.inputs["x"] = share(Tensor::of(DType::f32, {4}, x));
+    const Expectation e = expected(contract, bindings, "y");
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(e.flags[i] & kMayOverflow, 0) << formula << " " << i;
+      EXPECT_FALSE(e.admits(i, std::numeric_limits<double>::quiet_NaN())) << formula << " " << i;
+    }
   }
 }
 
