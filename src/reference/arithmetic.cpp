@@ -198,6 +198,25 @@ void Arithmetic::settle(Lanes& r, int n) const {
   }
 }
 
+void Arithmetic::admit(Lanes& r, int l, double value) const {
+  const double far = std::abs(value - r.v[l]);
+  if (!(r.b[l] < far)) return;
+  r.b[l] = far;
+  r.s[l] = far * far;
+}
+
+// An operand that overflowed on the way is infinite in a kernel though its exact value is an ordinary number; what the operation makes of
+// an infinity is then right as well.
+void Arithmetic::admit_limits(Lanes& r, const Lanes& x, int n, std::initializer_list<double> limits) const {
+  if (!budget || simulated || !x.f) return;
+  for (int l = 0; l < n; ++l) {
+    if ((x.f[l] & kMayOverflow) == 0 || !std::isfinite(x.v[l]) || !std::isfinite(r.v[l])) continue;
+    need_budget(r, n);
+    for (const double limit : limits)
+      if (std::isfinite(limit)) admit(r, l, limit);
+  }
+}
+
 // An operand beyond the precision is infinite in a kernel, and its sums, products and quotients are infinite or NaN whatever their exact value
 // is: exp(100) * 0. Most such operands have their flag from settle(). Functions do not set it, because where the result is a divisor
 // nothing is lost (1 / exp(100) is 0).
@@ -293,12 +312,11 @@ Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n, bool of_integers
       r.b[l] = by < size ? (bx + std::abs(q) * by) / (size - by) : kInf;
       r.s[l] = ((x.s ? x.s[l] : 0) + q * q * (y.s ? y.s[l] : 0)) / square;
       // A divisor that overflows makes the quotient 0: x / (1 + exp(-x)) far below 0.
-      if (size + by > precision->max && r.b[l] < std::abs(q)) {
-        r.b[l] = std::abs(q);
-        r.s[l] = q * q;
-      }
+      if (size + by > precision->max) admit(r, l, 0);
       if (std::isinf(size)) r.b[l] = r.s[l] = 0;
     }
+  // So does one that overflows on the way: x / sqrt(sum(x^2)), where only the sum is beyond the precision.
+  admit_limits(r, y, n, {0});
   const double relative = precision->math == Math::Fast ? 5 : 2;
   own_rounding(r, n, relative, kRms * relative * 0.75, of_integers && !r.b);
   if (r.b && budget && !simulated && !of_integers)
@@ -337,6 +355,9 @@ Lanes Arithmetic::extreme(const Lanes& x, const Lanes& y, int n, bool largest) c
     r.b[l] = std::max(std::max(a + bx, c + by) - v, v - std::max(a - bx, c - by));
     const bool close = std::abs(a - c) <= bx + by;
     r.s[l] = close ? std::max(sx, sy) : a > c ? sx : sy;
+    // One that overflowed on the way may leave the other.
+    if (x.f && (x.f[l] & kMayOverflow) != 0 && std::isfinite(y.v[l])) admit(r, l, y.v[l]);
+    if (y.f && (y.f[l] & kMayOverflow) != 0 && std::isfinite(x.v[l])) admit(r, l, x.v[l]);
   }
   return r;
 }
@@ -375,6 +396,7 @@ Lanes Arithmetic::power(const Lanes& x, int64_t exponent, int n) const {
       r.b[l] += lost;
       r.s[l] += lost * lost;
     }
+  if (exponent < 0) admit_limits(r, x, n, {0});
   exponent > 0 ? flag_beyond(r, x, x, n) : forget_beyond(r, n);
   return r;
 }
@@ -442,6 +464,7 @@ Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
     if (std::isnan(r.b[l])) r.b[l] = kInf;
     if (std::isnan(r.s[l])) r.s[l] = kInf;
   }
+  admit_limits(r, x, n, {f.value(kInf), f.value(-kInf)});  // rsqrt(inf) is 0
   return r;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <vector>
@@ -95,6 +96,8 @@ struct Arithmetic {
   Lanes merged(const Lanes& x, const Lanes* y, int n) const;
   void own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable = false) const;
   void settle(Lanes& r, int n) const;
+  void admit(Lanes& r, int l, double value) const;
+  void admit_limits(Lanes& r, const Lanes& x, int n, std::initializer_list<double> limits) const;
   void flag_infinite_operand(Lanes& r, const Lanes& x, int n) const;
   void flag_beyond(Lanes& r, const Lanes& x, const Lanes& y, int n) const;
   void forget_beyond(Lanes& r, int n) const;

@@ -268,6 +268,37 @@ TEST(Budget, AnExpBeyondThePrecisionAdmitsWhatInfinityMakesOfIt) {
   EXPECT_EQ(outside("g[i] / exp(100 + x[i])", nothing), 1000);
 }
 
+// The sum of squares is beyond f32, its root is not: every kernel that does not scale first divides by infinity.
+TEST(Budget, ADivisorThatOverflowsOnTheWayMayLeaveZero) {
+  const auto outside = [](const char* expr, double size, const std::function<float(float, float)>& kernel) {
+    return of_pairs(fmt::format("formula = \"y[i] = {}\"", expr), DType::f32, size, 1, kernel).outside;
+  };
+  const auto norm = [](float x, float g) { return std::sqrt(x * x + 4 * x * x + g); };
+  EXPECT_EQ(outside("x[i] / sqrt(x[i]^2 + 4 * x[i]^2 + g[i])", 0x1p63,
+                    [&](float x, float g) { return x / norm(x, g); }),
+            0);
+  EXPECT_EQ(outside("x[i] * rsqrt(x[i]^2 + 4 * x[i]^2 + g[i])", 0x1p63,
+                    [&](float x, float g) { return x * (1 / norm(x, g)); }),
+            0);
+  EXPECT_EQ(outside("x[i] / max(sqrt(x[i]^2 + 4 * x[i]^2 + g[i]), 1e-12)", 0x1p63,
+                    [&](float x, float g) { return x / std::max(norm(x, g), 1e-12f); }),
+            0);
+  EXPECT_EQ(outside("x[i] * sqrt(x[i]^2 + 4 * x[i]^2 + g[i]) ^ -1", 0x1p63,
+                    [&](float x, float g) { return x * (1 / norm(x, g)); }),
+            0);
+  EXPECT_EQ(outside("tanh((x[i] * x[i] * 64 - x[i] * x[i] * 64) * 1e-30 + g[i] - g[i])", 0x1p63,
+                    [](float x, float g) { return std::tanh((x * x * 64 - x * x * 64) * 1e-30f + g - g); }),
+            0);
+  // Where nothing overflows, zero is wrong.
+  const auto zero = [](float, float) { return 0.0f; };
+  EXPECT_EQ(outside("x[i] / sqrt(x[i]^2 + 4 * x[i]^2 + g[i])", 0x1p60, zero), 1000);
+  EXPECT_EQ(outside("x[i] * rsqrt(x[i]^2 + 4 * x[i]^2 + g[i])", 0x1p60, zero), 1000);
+  // And where it does, twice the result is.
+  EXPECT_EQ(outside("x[i] / sqrt(x[i]^2 + 4 * x[i]^2 + g[i])", 0x1p63,
+                    [](float x, float) { return std::copysign(1.0f, x); }),
+            1000);
+}
+
 TEST(Budget, OrderedDataDoesNotFoolTheDeviation) {
   const Contract contract = parsed(contract_text(R"toml([dims]
 D = { min = 1, max = 100000 }
