@@ -1,5 +1,5 @@
-"""`python -m assay` and the console script `assay`: the program, with this interpreter for what it runs in
-Python."""
+"""`python -m assay` and the console scripts `assay` and `assayd`: the programs, with this interpreter for what they
+run in Python."""
 
 import os
 import sys
@@ -8,9 +8,17 @@ from assay import paths
 
 
 def main() -> None:
+    _run(paths.program)
+
+
+def assayd() -> None:
+    _run(lambda: paths.beside_program("assayd"))
+
+
+def _run(find) -> None:
     os.environ.setdefault("ASSAY_PYTHON", sys.executable)
     try:
-        program = paths.program()
+        program = find()
     except FileNotFoundError as error:
         sys.exit("assay: %s" % error)
     os.execv(program, [program] + sys.argv[1:])

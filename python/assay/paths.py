@@ -38,6 +38,14 @@ def program() -> str:
     )
 
 
+def beside_program(name: str) -> str:
+    """The path of another program of the same build: beside_program("assayd")."""
+    path = pathlib.Path(program()).resolve().parent / name
+    if not os.access(path, os.X_OK):
+        raise FileNotFoundError("%s is missing next to %s; rebuild Assay" % (name, program()))
+    return str(path)
+
+
 def library(name: str) -> str:
     """The path of one of Assay's shared libraries: library("libcudart.so.13")."""
     path = pathlib.Path(program()).resolve().parent.parent / "lib" / name

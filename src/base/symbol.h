@@ -10,8 +10,10 @@
 
 namespace assay {
 
-// "reduce<float>(float const*, int)" for _Z6reduceIfEvPKT_i; a name that is not mangled stays.
+// "reduce<float>(float const*, int)" for _Z6reduceIfEvPKT_i; a name that is not mangled stays. The library would read one as a type: `f` as
+// float.
 inline std::string demangled(const std::string& symbol) {
+  if (!symbol.starts_with("_Z")) return symbol;
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);

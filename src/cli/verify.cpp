@@ -137,8 +137,11 @@ void print_certificate(const Verification& result, const certificate::Key& key) 
       proved.push_back(proof.obligation);
   fmt::print("  {} for the contract {}, {}\n", certificate.verdict, certificate.contract.name,
              certificate.toolchain.arch);
-  fmt::print("  {} of {} planned trials on {}, seed {}\n", certificate.coverage.trials,
-             certificate.coverage.planned, fmt::join(devices, " and "), certificate.seed);
+  const int64_t trials = certificate.coverage.trials, planned = certificate.coverage.planned;
+  fmt::print("  {} on {}, seed {}\n",
+             trials <= planned ? fmt::format("{} of {} planned trials", trials, planned)
+                               : fmt::format("{} trials ({} planned)", trials, planned),
+             fmt::join(devices, " and "), certificate.seed);
   if (!proved.empty()) fmt::print("  proved: {}\n", fmt::join(proved, ", "));
   if (!certificate.training.empty()) fmt::print("  trained: {} runs\n", certificate.training.size());
   fmt::print("  Assay {}, {}, {} key {}\n", certificate.assay, certificate.created, key.algorithm(),

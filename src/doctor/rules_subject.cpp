@@ -1,13 +1,12 @@
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <set>
 
+#include "base/symbol.h"
 #include "doctor/rules.h"
 
 namespace assay::doctor {
@@ -110,13 +109,6 @@ Judged no_nvcc(const Facts& facts) {
       fmt::format("{} has CUDA C++ sources, and there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda",
                   facts.target.name),
       "install the CUDA toolkit, or set CUDA_HOME"};
-}
-
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? text.get() : name;
 }
 
 Judged torch_mismatch(const Facts& facts) {

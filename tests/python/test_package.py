@@ -3,10 +3,13 @@
 import ast
 import importlib
 import json
+import os
 import re
+import subprocess
+import sys
 import unittest
 
-from support import ROOT, is_installed
+from support import ROOT, is_installed, needs_program
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 
@@ -44,6 +47,14 @@ class PackageTest(unittest.TestCase):
         used = re.findall(r"- id: (\S+)", (ROOT / "examples/python-project/.pre-commit-config.yaml").read_text())
         self.assertTrue(used)
         self.assertLessEqual(set(used), set(hooks))
+
+    @needs_program
+    def test_the_scripts_start_the_programs(self):
+        for script in table("project.scripts"):
+            command = [sys.executable, "-c", f"from assay.__main__ import *; {'main' if script == 'assay' else script}()", "--help"]
+            run = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(script, run.stdout)
 
     def test_what_the_entry_points_name_is_there(self):
         for section in ("project.scripts", "project.entry-points.pytest11"):
