@@ -568,6 +568,22 @@ def _group_norm(graph, call):
     return [graph.stored(element, call.node.meta["val"][0].dtype)]
 
 
+def _batch_norm(graph, call):
+    """With given statistics. PyTorch folds them into a factor and a summand, and so may a kernel."""
+    if call.args.get("training"):
+        raise Untranslated("batch_norm with the batch's own statistics")
+
+    def element(i):
+        channel = lambda name: graph.values[call[name]]([i[1]])  # noqa: E731
+        scale = f"rsqrt({channel('running_var')} + {graph.number(call['eps'])})"
+        scale = scale if call["weight"] is None else f"({channel('weight')} * {scale})"
+        shift = f"{channel('running_mean')} * {scale}"
+        shift = f"- {shift}" if call["bias"] is None else f"+ ({channel('bias')} - {shift})"
+        return f"({graph.values[call['input']](i)} * {scale} {shift})"
+
+    return [graph.stored(element, call.node.meta["val"][0].dtype)]
+
+
 def _negative_log_likelihood(graph, call):
     """Of rows of log-probabilities; the second result is the number of rows that count."""
     if call["weight"] is not None or len(call["self"].meta["val"].shape) != 2:
@@ -811,6 +827,8 @@ OPERATORS: Dict[str, Operator] = {
     "baddbmm": _product("batch1", "batch2", "self"),
     "nll_loss_forward": Operator(_negative_log_likelihood),
     "native_layer_norm": Operator(_layer_norm),
+    "native_batch_norm": Operator(_batch_norm),
+    "_native_batch_norm_legit_no_training": Operator(_batch_norm),
     "native_group_norm": Operator(_group_norm),
     **{name: _MOVED for name in ("_to_copy", "clone", "detach", "alias", "contiguous", "lift_fresh_copy", "convert_element_type")},
     **{name: _VIEWED for name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze")},
@@ -833,5 +851,4 @@ OPERATORS: Dict[str, Operator] = {
 
 # Operators that PyTorch itself writes as several of the table's.
 DECOMPOSED = ("linear", "addcmul", "addcdiv", "matmul", "leaky_relu", "elu", "hardswish", "hardsigmoid", "hardtanh", "mish", "mse_loss",
-              "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "log_sigmoid_forward", "_native_batch_norm_legit_no_training",
-              "native_batch_norm", "celu", "softshrink", "hardshrink", "threshold", "_fused_rms_norm")
+              "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "log_sigmoid_forward", "celu", "softshrink", "hardshrink", "threshold", "_fused_rms_norm")

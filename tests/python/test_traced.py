@@ -109,6 +109,12 @@ class Functions(unittest.TestCase):
             "y[i, j, k] = (x[i, j, k] - t1[i, j / C]) * rsqrt(t2[i, j / C] + 1e-05) * w[j] + b[j]",
         )
 
+    def test_a_norm_with_given_statistics(self):
+        import torch.nn.functional as F
+
+        self.assertEqual(self.formula(lambda x, m, v: F.batch_norm(x, m, v), ["x = f32[B, C]", "m = f32[C]", "v = f32[C]"]),
+                         "y[i, j] = x[i, j] * rsqrt(v[j] + 1e-05) - m[j] * rsqrt(v[j] + 1e-05)")
+
     def test_sums_and_differences_of_extents(self):
         import torch
 
