@@ -46,11 +46,6 @@ struct CertifyOptions {
 
 constexpr double kLongestCheck = 24 * 3600;  // seconds: the commands below end by their own limits
 
-int refuse_to_certify(const Error& error) {
-  fmt::print(stderr, "{}\n", diagnostic(error));
-  return kWrongUse;
-}
-
 int changed_meanwhile() {
   fmt::print(stderr, "assay: no certificate written: files changed while they were checked\n");
   return judge::exit_status(judge::Verdict::Inconclusive);
@@ -259,16 +254,16 @@ std::optional<int> check_for(Certificate& certificate, const CertifyOptions& opt
 
 int certify(const CertifyOptions& options) {
   const auto contract = contract::load(options.contract);
-  if (!contract) return refuse_to_certify(contract.error());
+  if (!contract) return complain(contract.error());
   const auto pem = read_file(options.key);
-  if (!pem) return refuse_to_certify({"the key cannot be read: " + pem.error().message, options.key});
+  if (!pem) return complain({"the key cannot be read: " + pem.error().message, options.key});
   const char* password = std::getenv("ASSAY_KEY_PASSWORD");
   const auto key = certificate::read_key(*pem, certificate::KeyHalf::Private, password ? password : "");
-  if (!key) return refuse_to_certify({key.error().message, options.key});
+  if (!key) return complain({key.error().message, options.key});
   for (const std::string& path : {options.output, options.library}) {
     const std::string folder = path.empty() ? "." : fs::absolute(path).parent_path().string();
     if (access(folder.c_str(), W_OK) != 0)
-      return refuse_to_certify({fmt::format("cannot be written: {}", std::strerror(errno)), path});
+      return complain({fmt::format("cannot be written: {}", std::strerror(errno)), path});
   }
   announce_cache();
   const auto built = subject::build(*contract, {});
@@ -279,13 +274,13 @@ int certify(const CertifyOptions& options) {
   }
   const subject::Subject& subject = *built.subject;
   if (!options.library.empty() && subject.library.empty())
-    return refuse_to_certify({"--library: this kernel is not built into a library", options.contract});
+    return complain({"--library: this kernel is not built into a library", options.contract});
   const std::string library_name =
       fs::path(options.library.empty() ? subject.library : options.library).filename().string();
   const auto files = certified_files(*contract, subject, library_name);
-  if (!files) return refuse_to_certify(files.error());
+  if (!files) return complain(files.error());
   const auto own = certified_contract(*contract);
-  if (!own) return refuse_to_certify(own.error());
+  if (!own) return complain(own.error());
 
   Certificate certificate{.files = *files, .contract = *own, .assay = ASSAY_VERSION, .seed = options.seed};
   certificate.toolchain = {subject.library.empty() ? "" : nvcc_version(), contract->kernel.flags,
@@ -297,7 +292,7 @@ int certify(const CertifyOptions& options) {
   const auto own_after = certified_contract(*contract);
   if (!files_after || !own_after || *files_after != *files || *own_after != *own) return changed_meanwhile();
   const auto text = certificate::write_certificate(certificate, *key);
-  if (!text) return refuse_to_certify({text.error().message, options.key});
+  if (!text) return complain({text.error().message, options.key});
   if (!options.library.empty()) {
     const std::string library = text_of(subject.library);
     if (certificate::sha256(library) != files->front().sha256) return changed_meanwhile();
@@ -338,8 +333,7 @@ int certify_command(std::vector<std::string> args) {
   if (options.devices.empty()) options.devices = {"virtual"};
   for (const std::string& device : options.devices)
     if (device != "virtual" && device != "cuda")
-      return refuse_to_certify(
-          {fmt::format("--device: there is no device `{}`; use virtual or cuda", device)});
+      return complain({fmt::format("--device: there is no device `{}`; use virtual or cuda", device)});
   return certify(options);
 }
 

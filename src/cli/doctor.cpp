@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/diagnostic.h"
 #include "cli/arguments.h"
 #include "cli/gpu_reason.h"
 #include "cli/terminal.h"
@@ -85,10 +84,7 @@ int doctor_command(std::vector<std::string> args) {
                 "write the result to this file; without a name, print it instead of the text");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto target = target_named(word);
-  if (!target) {
-    fmt::print(stderr, "{}\n", diagnostic(target.error()));
-    return kWrongUse;
-  }
+  if (!target) return complain(target.error());
   const auto depth = quick ? doctor::Depth::Quick : doctor::Depth::Full;
   const doctor::Diagnosis diagnosis = doctor::diagnose(own_machine(), *target, depth);
   if (json != kPrint) fmt::print("{}", doctor::terminal(diagnosis));

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "assayer/shadow_run.h"
-#include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/profile_text.h"
@@ -25,10 +24,7 @@ int explain_command(std::vector<std::string> args) {
   arguments.add("--json", json, "write the profile to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
-  if (!contract) {
-    fmt::print(stderr, "{}\n", diagnostic(contract.error()));
-    return kWrongUse;
-  }
+  if (!contract) return complain(contract.error());
   contract::Shape shape;
   for (const std::string& word : dims) {
     const size_t equals = word.find('=');

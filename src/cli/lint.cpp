@@ -109,10 +109,7 @@ int lint_command(std::vector<std::string> args) {
     } else {
       found = Error{"neither CUDA C++ (.cu), nor PTX (.ptx), nor a contract (.toml)", path};
     }
-    if (!found) {
-      fmt::print(stderr, "{}\n", diagnostic(found.error()));
-      return kWrongUse;
-    }
+    if (!found) return complain(found.error());
     for (Code& code : *found) codes.push_back(std::move(code));
   }
   std::vector<Finding> notes;

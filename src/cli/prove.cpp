@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/diagnostic.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -82,10 +81,7 @@ int prove_command(std::vector<std::string> args) {
     if (prove::statement_of(name).empty())
       return wrong_use(fmt::format("there is no obligation `{}`; docs/prove.md lists them", name));
   const auto contract = contract::load(path);
-  if (!contract) {
-    fmt::print(stderr, "{}\n", diagnostic(contract.error()));
-    return kWrongUse;
-  }
+  if (!contract) return complain(contract.error());
   if (const std::string why = not_provable(*contract); !why.empty()) return wrong_use(path + ": " + why);
   if (!options.dump.empty())
     if (const std::string why = dump_problem(options.dump); !why.empty()) return wrong_use(why);

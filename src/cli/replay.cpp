@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/recorded.h"
@@ -171,10 +170,7 @@ int replay_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (monitor::is_capture(path)) return replay_capture(path, device.device(), json);
   const auto read = read_trial(path, which);
-  if (!read) {
-    fmt::print(stderr, "{}\n", diagnostic(read.error()));
-    return kWrongUse;
-  }
+  if (!read) return complain(read.error());
   if (!read->note.empty()) fmt::print(stderr, "assay: {}\n", read->note);
   announce_cache();
   CheckOptions options;

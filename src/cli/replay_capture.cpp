@@ -19,7 +19,6 @@
 #include <fstream>
 
 #include "assayer/replay_built.h"
-#include "base/diagnostic.h"
 #include "base/temporary_folder.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
@@ -199,11 +198,6 @@ Json to_json(const Replayed& replayed) {
   return json;
 }
 
-int refuse_capture(const Error& error) {
-  fmt::print(stderr, "{}\n", diagnostic(error));
-  return kWrongUse;
-}
-
 void print(const std::string& path, const Capture& capture, const std::vector<Replayed>& all,
            const Fault& fault) {
   const int width = terminal_options().width;
@@ -223,17 +217,17 @@ void print(const std::string& path, const Capture& capture, const std::vector<Re
 
 int replay_capture(const std::string& path, Device device, const std::string& json) {
   const auto capture = monitor::read_capture(path);
-  if (!capture) return refuse_capture(capture.error());
+  if (!capture) return complain(capture.error());
   const TemporaryFolder folder("replay");
-  if (folder.path().empty()) return refuse_capture({"no temporary folder can be created", temporary_place()});
+  if (folder.path().empty()) return complain({"no temporary folder can be created", temporary_place()});
   const auto contract = monitor::restore_contract(*capture, folder.path());
-  if (!contract) return refuse_capture(contract.error());
+  if (!contract) return complain(contract.error());
   announce_cache();
   const auto subject = subject_of(*capture, *contract, folder.path());
-  if (!subject) return refuse_capture(subject.error());
+  if (!subject) return complain(subject.error());
   const CaptureReplay replay(*capture, *contract, *subject);
   const auto captured = replay.judge_captured();
-  if (!captured) return refuse_capture(captured.error());
+  if (!captured) return complain(captured.error());
   std::vector<Replayed> all = {*captured, replay.replay(Device::Virtual)};
   if (device == Device::Cuda) all.push_back(replay.replay(Device::Cuda));
   const Fault fault = fault_of(all[0], all[1], all.size() > 2 ? &all[2] : nullptr);

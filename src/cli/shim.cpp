@@ -9,7 +9,6 @@
 #include <fstream>
 #include <functional>
 
-#include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/temporary_folder.h"
 #include "cli/arguments.h"
@@ -207,11 +206,6 @@ std::string source_of(const contract::Contract& contract, const ShimPlan& plan) 
       fmt::arg("certificate", literal(plan.certificate)), fmt::arg("monitor", literal(plan.monitor)));
 }
 
-int refuse_shim(const Error& error) {
-  fmt::print(stderr, "{}\n", diagnostic(error));
-  return kWrongUse;
-}
-
 // Builds a contract's kernel and puts the library where the shim expects it.
 Result<void> build_to(const contract::Contract& contract, const fs::path& target) {
   const auto built = subject::build(contract, {});
@@ -264,16 +258,16 @@ int shim_command(std::vector<std::string> args) {
   arguments.add("--source", source, "also write the shim's C++ to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
-  if (!contract) return refuse_shim(contract.error());
+  if (!contract) return complain(contract.error());
   if (contract->kernel.entry.empty())
-    return refuse_shim(
+    return complain(
         {"a shim replaces a host function, and this contract names none; add an `entry`, or monitor the "
          "calls with include/assay_monitor.h",
          path});
   const auto settings = monitor::settings_of(*contract);
-  if (!settings) return refuse_shim(settings.error());
+  if (!settings) return complain(settings.error());
   if (const std::string why = monitor::CallShape(*contract).unreadable(); !why.empty())
-    return refuse_shim({why, path});
+    return complain({why, path});
   const fs::path stem = fs::path(output).parent_path() / fs::path(output).stem();
   ShimPlan plan{.contract = absolute_path(path), .certificate = absolute_path(certificate)};
   plan.monitor =
@@ -281,11 +275,10 @@ int shim_command(std::vector<std::string> args) {
   announce_cache();
   if (library.empty()) {
     plan.real = stem.filename().string() + ".real.so";
-    if (auto built = build_to(*contract, stem.string() + ".real.so"); !built)
-      return refuse_shim(built.error());
+    if (auto built = build_to(*contract, stem.string() + ".real.so"); !built) return complain(built.error());
   } else {
     if (std::error_code error; !fs::exists(library, error))
-      return refuse_shim({"there is no such library", library});
+      return complain({"there is no such library", library});
     plan.real = absolute_path(library);
   }
   if (!settings->trusted_source.empty()) {
@@ -293,12 +286,11 @@ int shim_command(std::vector<std::string> args) {
     trusted.kernel.sources = {settings->trusted_source};
     trusted.kernel.entry = plan.trusted_entry = settings->trusted_entry;
     plan.trusted = stem.filename().string() + ".trusted.so";
-    if (auto built = build_to(trusted, stem.string() + ".trusted.so"); !built)
-      return refuse_shim(built.error());
+    if (auto built = build_to(trusted, stem.string() + ".trusted.so"); !built) return complain(built.error());
   }
   const std::string text = source_of(*contract, plan);
   if (!source.empty() && !write_text(source, text)) return kWrongUse;
-  if (auto compiled = compile(text, output); !compiled) return refuse_shim(compiled.error());
+  if (auto compiled = compile(text, output); !compiled) return complain(compiled.error());
   fmt::print("wrote {}: {}() calls {}{}\n", output, contract->kernel.entry,
              library.empty() ? stem.string() + ".real.so" : library,
              plan.trusted.empty() ? "" : fmt::format(", or {}.trusted.so", stem.string()));

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/diagnostic.h"
+#include "cli/arguments.h"
 #include "subject/subject.h"
 
 namespace assay::cli {
@@ -61,6 +63,11 @@ bool write_text(const std::string& path, const std::string& text) {
   if (file.flush()) return true;
   std::fprintf(stderr, "assay: %s cannot be written\n", path.c_str());
   return false;
+}
+
+int complain(const Error& error) {
+  fmt::print(stderr, "{}\n", diagnostic(error));
+  return kWrongUse;
 }
 
 }  // namespace assay::cli

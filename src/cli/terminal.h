@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/result.h"
 #include "report/report.h"
 
 namespace assay::cli {
@@ -29,5 +30,8 @@ void announce_cache();
 
 // Writes a file, or says on stderr why it could not.
 bool write_text(const std::string& path, const std::string& text);
+
+// Prints an error, with its place where it has one, and returns the exit status of wrong use.
+int complain(const Error& error);
 
 }  // namespace assay::cli

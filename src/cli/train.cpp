@@ -68,11 +68,6 @@ std::string all_slots_text() {
          "n elements of a parameter.\n";
 }
 
-int wrong_training(const Error& error) {
-  fmt::print(stderr, "{}\n", diagnostic(error));
-  return kWrongUse;
-}
-
 std::vector<std::string> slot_names() {
   std::vector<std::string> names;
   for (const train::Slot& slot : train::slots()) names.emplace_back(slot.name);
@@ -244,7 +239,7 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   runner.device = device == "cuda" ? subject::Device::Cuda : subject::Device::Virtual;
   runner.timeout = train::kCallSeconds;
   const auto candidate = train::subject_candidate(contract, place.binding, *built.subject, runner);
-  if (!candidate) return wrong_training(candidate.error());
+  if (!candidate) return complain(candidate.error());
   options.checkpoint = checkpoint_file(contract, *built.subject, place.binding, options, device);
   std::error_code error;
   if (fresh) fs::remove(options.checkpoint, error);
@@ -333,17 +328,17 @@ int train_command(std::vector<std::string> args) {
     fmt::print("{}", all_slots_text());
     return 0;
   }
-  if (path.empty()) return wrong_training({"a contract is required; see `assay train --help`"});
+  if (path.empty()) return complain({"a contract is required; see `assay train --help`"});
   const auto contract = contract::load(path);
-  if (!contract) return wrong_training(contract.error());
+  if (!contract) return complain(contract.error());
   const auto place = slot_place_of(*contract);
-  if (!place) return wrong_training(place.error());
+  if (!place) return complain(place.error());
   if (only_binding) {
     fmt::print("{}", slot_place_text(*place));
     return 0;
   }
   options.sizes.sequences = sequences > 0 ? sequences : train::usual_sequences(place->binding.slot->name);
-  if (const auto read = read_words(words, options); !read) return wrong_training(read.error());
+  if (const auto read = read_words(words, options); !read) return complain(read.error());
   return train_with(*contract, *place, std::move(options), words.device, fresh, json, html);
 }
 

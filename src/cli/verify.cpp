@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/diagnostic.h"
 #include "base/file.h"
 #include "certificate/certificate.h"
 #include "certificate/policy.h"
@@ -41,11 +40,6 @@ struct Verification {
   std::vector<std::string> matching_files;  // that the certificate is about
   std::optional<Certificate> certificate;   // if genuine
 };
-
-int refuse_to_verify(const Error& error) {
-  fmt::print(stderr, "{}\n", diagnostic(error));
-  return kWrongUse;
-}
 
 // The architectures for which a library holds code, "sm_90"; empty: it is no library, or holds none.
 std::set<std::string> architectures_in(std::string_view bytes) {
@@ -166,19 +160,18 @@ int verify_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
   const auto pem = read_file(options.key);
-  if (!pem) return refuse_to_verify({"the key cannot be read: " + pem.error().message, options.key});
+  if (!pem) return complain({"the key cannot be read: " + pem.error().message, options.key});
   const auto key = certificate::read_key(*pem, certificate::KeyHalf::Public, "");
-  if (!key) return refuse_to_verify({key.error().message, options.key});
+  if (!key) return complain({key.error().message, options.key});
   certificate::Policy policy;
   if (!options.policy.empty()) {
     const auto text = read_file(options.policy);
-    if (!text)
-      return refuse_to_verify({"the policy cannot be read: " + text.error().message, options.policy});
+    if (!text) return complain({"the policy cannot be read: " + text.error().message, options.policy});
     auto parsed = certificate::parse_policy(*text, options.policy);
-    if (!parsed) return refuse_to_verify(parsed.error());
+    if (!parsed) return complain(parsed.error());
     for (const std::string& name : parsed->proofs)
       if (prove::statement_of(name).empty())
-        return refuse_to_verify(
+        return complain(
             {fmt::format("there is no obligation `{}`; docs/prove.md lists them", name), options.policy});
     policy = std::move(*parsed);
   }

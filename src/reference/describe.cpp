@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -308,10 +311,31 @@ std::string dims_text(const Contract& contract) {
   return text;
 }
 
+// Far more than any memory holds, and few enough to be counted.
+constexpr double kMostShownElements = 0x1p40;
+
+double elements_of_largest(const Contract& contract, const Shape& shape) {
+  double most = 0;
+  for (const TensorSpec& spec : contract.tensors) {
+    const auto extents = spec.extents(shape);
+    if (!extents) return std::numeric_limits<double>::infinity();
+    most = std::max(most, std::accumulate(extents->begin(), extents->end(), 1.0, std::multiplies<double>()));
+  }
+  return most;
+}
+
+// The first of [[shapes]], else the largest: dims that would make a tensor larger than anybody can have are halved.
 Shape shown_shape(const Contract& contract) {
   if (!contract.shapes.empty()) return contract.shapes[0];
   Shape shape;
   for (const Dim& dim : contract.dims) shape[dim.name] = dim.highest();
+  while (elements_of_largest(contract, shape) > kMostShownElements) {
+    const Dim* largest = nullptr;
+    for (const Dim& dim : contract.dims)
+      if (shape[dim.name] / 2 >= dim.min && (!largest || shape[dim.name] > shape[largest->name])) largest = &dim;
+    if (!largest) break;
+    shape[largest->name] /= 2;
+  }
   return contract::legal_shape(contract, shape).value_or(shape);
 }
 
