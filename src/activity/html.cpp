@@ -42,7 +42,10 @@ class ObjectText {
     append_quoted(text_, value);
     return *this;
   }
-  ObjectText& field(std::string_view name, bool value) { return written(name, value ? "true" : "false"); }
+  // No pointer to characters is one.
+  ObjectText& field(std::string_view name, std::same_as<bool> auto value) {
+    return written(name, value ? "true" : "false");
+  }
   // Finite.
   template <class Number>
   requires(std::integral<Number> && !std::same_as<Number, bool>) ||

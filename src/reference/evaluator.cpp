@@ -130,7 +130,10 @@ void Evaluator::write_choice(int definition_id, const int64_t* elements, int n, 
 // ---- expressions ---------------------------------------------------------------
 
 Lanes Evaluator::eval(Batch& batch, int node_id) {
-  return with_defect(batch, node_id, eval_node(batch, node_id));
+  Lanes r = eval_node(batch, node_id);
+  if (const Defect* defect = evaluation_.simulated; defect && defect->only_value == node_id)
+    return with_defect(batch, node_id, r);
+  return r;
 }
 
 // The one value that a simulated defect rounds.
