@@ -150,5 +150,5 @@ alarms() {
 
 case ${1:-} in
   prepare | story | sweep | right | corpus | wrong | alarms) "$@" ;;
-  *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
