@@ -7,7 +7,8 @@
 #     bench/train/h200.sh right [SECONDS [FIRST]]   there: right kernels of the host, 100 runs of each slot from the seed FIRST on, on 16 cores, and beside it
 #                                             a whole matrix on two of them; 5 minutes
 #     bench/train/h200.sh corpus [SECONDS [FIRST]]  there: correct kernels of the corpus, 100 runs of each slot, on 16 cores; 4 minutes
-#     bench/train/h200.sh wrong [SECONDS]     there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; 4 minutes
+#     bench/train/h200.sh wrong [SECONDS [JSON]]  there: the numeric bugs of the corpus and the cells that unmask them, on 16 cores; 4 minutes.
+#                                             JSON: the file of an earlier run, which is taken up: only what it does not have is run
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
 #
 # Results go to the folder $OUT (default: .), with a log on the terminal.
@@ -105,7 +106,8 @@ corpus() {
 
 wrong() {
   unpack
-  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" wrong --seconds "${1:-225}" --json "$out/wrong.json" > "$out/wrong.md" 2>&1
+  if [ -n "${2:-}" ]; then cp -- "$2" "$out/wrong.json" || return; fi
+  python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs "$(nproc)" wrong --seconds "${1:-225}" --json "$out/wrong.json" --resume > "$out/wrong.md" 2>&1
   cat "$out/wrong.md"
   elapsed "numeric bugs of the corpus"
 }
@@ -148,5 +150,5 @@ alarms() {
 
 case ${1:-} in
   prepare | story | sweep | right | corpus | wrong | alarms) "$@" ;;
-  *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

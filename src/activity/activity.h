@@ -97,10 +97,12 @@ class Recorder {
 
   void passed(double seconds);
   std::size_t stack_at(uint64_t id) const;
+  const std::string& name_of(const std::string& kernel);  // as C++ spells it
 
   Activity activity_;
   std::vector<protocol::StackEvent> stacks_;
   std::unordered_map<uint64_t, std::size_t> stack_places_, allocation_places_;  // by the numbers of events
+  std::unordered_map<std::string, std::string> names_;                          // of kernels
 };
 
 std::string memory_snapshot(const Activity& activity);

@@ -15,6 +15,13 @@ std::size_t Recorder::stack_at(uint64_t id) const {
   return found == stack_places_.end() ? 0 : found->second;
 }
 
+// A program has few kernels and launches them often.
+const std::string& Recorder::name_of(const std::string& kernel) {
+  std::string& name = names_[kernel];
+  if (name.empty() && !kernel.empty()) name = plain_name(kernel);
+  return name;
+}
+
 void Recorder::add(const protocol::Event& event) {
   std::visit([&](const auto& one) { add_event(one); }, event);
 }
@@ -47,7 +54,7 @@ void Recorder::add_event(const protocol::ReleaseEvent& event) {
   allocation.never_written = std::min(event.never_written, allocation.bytes);
   allocation.never_read = std::min(event.never_read, allocation.bytes);
   allocation.last_use = event.last_use;
-  allocation.writer = event.writer.empty() ? "" : plain_name(event.writer);
+  allocation.writer = name_of(event.writer);
   allocation.written_at = event.written_at;
 }
 
@@ -59,7 +66,7 @@ void Recorder::add_event(const protocol::OutOfMemoryEvent& event) {
 void Recorder::add_event(const protocol::OperationEvent& event) {
   passed(event.end);
   activity_.operations.push_back(event);
-  if (!event.kernel.empty()) activity_.operations.back().kernel = plain_name(event.kernel);
+  activity_.operations.back().kernel = name_of(event.kernel);
 }
 
 void Recorder::add_event(const protocol::FindingEvent& event) {

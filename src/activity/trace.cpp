@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <set>
 
 #include "activity/activity.h"
+#include "activity/json_text.h"
 #include "finding/json.h"
 #include "finding/message.h"
 
@@ -85,19 +85,8 @@ class TraceText {
     text_ += name;
     text_ += "\":";
   }
-  void put(std::integral auto value) {
-    char digits[24];
-    text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-  }
-  void quote(std::string_view value) {
-    if (std::ranges::any_of(value, [](char c) { return c < ' ' || c == '"' || c == '\\' || c == '\x7f'; })) {
-      text_ += Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
-      return;
-    }
-    text_ += '"';
-    text_ += value;
-    text_ += '"';
-  }
+  void put(std::integral auto value) { append_number(text_, value); }
+  void quote(std::string_view value) { append_quoted(text_, value); }
 
   std::string text_;
   bool is_first_ = true;

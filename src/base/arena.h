@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,17 @@ class Arena {
     used_ = mark.used;
   }
 
-  void* allocate(std::size_t bytes, std::size_t align);
+  // `align`: a power of two.
+  void* allocate(std::size_t bytes, std::size_t align) {
+    if (chunk_ < chunks_.size()) {
+      const Chunk& chunk = chunks_[chunk_];
+      if (const std::size_t place = chunk.place(used_, align); place + bytes <= chunk.size) {
+        used_ = place + bytes;
+        return chunk.bytes.get() + place;
+      }
+    }
+    return allocate_in_next(bytes, align);
+  }
   template <class T>
   T* get(int count) {
     constexpr std::size_t kCacheLine = 64;
@@ -36,7 +47,14 @@ class Arena {
   struct Chunk {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t size = 0;
+    // Where an aligned piece would begin, from `used` on.
+    std::size_t place(std::size_t used, std::size_t align) const {
+      const auto base = reinterpret_cast<std::uintptr_t>(bytes.get());
+      return ((base + used + align - 1) & ~(align - 1)) - base;
+    }
   };
+  void* allocate_in_next(std::size_t bytes, std::size_t align);
+
   std::vector<Chunk> chunks_;
   std::size_t chunk_ = 0, used_ = 0;  // where the next piece begins
 };

@@ -1,13 +1,9 @@
 #include "cli/activity_files.h"
 
-#include <fstream>
 #include <set>
 
-#include "activity/activity.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
-#include "protocol/event.h"
-#include "subject/places.h"
 
 namespace assay::cli {
 
@@ -40,23 +36,19 @@ bool write_trace(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-bool write_activity(const std::string& events, const std::string& program,
-                    const std::vector<Suppression>& suppressions, const ActivityFiles& files) {
-  activity::Recorder recorder;
-  subject::Places places;
-  std::ifstream file(events);
-  for (std::string line; std::getline(file, line);) {
-    const auto event = protocol::decode_event(line);  // a program that was killed may leave half a line
-    if (!event) continue;
-    if (const auto* module = std::get_if<protocol::ModuleEvent>(&*event))
-      places.add_module(module->name, module->path);
-    recorder.add(*event);
-  }
-  const std::vector<std::string> calls = recorder.calls();
-  places.look_up({calls.begin(), calls.end()});
-  name_findings(recorder.findings(), places, suppressions);
+void ActivityLog::add(const protocol::Event& event) {
+  if (const auto* module = std::get_if<protocol::ModuleEvent>(&event))
+    places_.add_module(module->name, module->path);
+  recorder_.add(event);
+}
+
+bool ActivityLog::write(const std::string& program, const std::vector<Suppression>& suppressions,
+                        const ActivityFiles& files) {
+  const std::vector<std::string> calls = recorder_.calls();
+  places_.look_up({calls.begin(), calls.end()});
+  name_findings(recorder_.findings(), places_, suppressions);
   const activity::Activity seen =
-      recorder.take([&](const std::vector<std::string>& own) { return places.frames(own); });
+      recorder_.take([&](const std::vector<std::string>& own) { return places_.frames(own); });
   bool written = true;
   if (!files.memory.empty()) written &= write_text(files.memory, memory_snapshot(seen));
   if (!files.trace.empty()) written &= write_trace(files.trace, trace(seen));

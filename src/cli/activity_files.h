@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "activity/activity.h"
 #include "cli/suppressions.h"
+#include "protocol/event.h"
+#include "subject/places.h"
 
 namespace assay::cli {
 
@@ -16,8 +19,17 @@ struct ActivityFiles {
 };
 void add_activity_files(Arguments& arguments, ActivityFiles& files);
 
-// From the events of a program. False: one could not be written, which was said on stderr.
-bool write_activity(const std::string& events, const std::string& program,
-                    const std::vector<Suppression>& suppressions, const ActivityFiles& files);
+// The events of a program, and the files about them.
+class ActivityLog {
+ public:
+  void add(const protocol::Event& event);
+  // False: a file could not be written, which was said on stderr. Once.
+  bool write(const std::string& program, const std::vector<Suppression>& suppressions,
+             const ActivityFiles& files);
+
+ private:
+  activity::Recorder recorder_;
+  subject::Places places_;
+};
 
 }  // namespace assay::cli

@@ -25,7 +25,8 @@ int events_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}: there is no such file; name the file that ASSAY_REPORT named\n", events);
     return 2;
   }
-  const RunSummary summary = read_summary(events, {});
+  ActivityLog log;
+  const RunSummary summary = read_summary(events, {}, files.empty() ? nullptr : &log);
   if (no_launches)
     print_findings(summary);
   else
@@ -35,7 +36,7 @@ int events_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: {}\n", written.error().text());
       return 2;
     }
-  if (!files.empty() && !write_activity(events, events, {}, files)) return 2;
+  if (!files.empty() && !log.write(events, {}, files)) return 2;
   return summary.has_errors() ? 1 : 0;
 }
 

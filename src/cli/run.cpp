@@ -170,10 +170,11 @@ int run(const RunOptions& options) {
     auto ended = run_child(command, path);
     if (!ended) return refuse(ended.error());
     status = *ended;
-    summary = read_summary(settings->events, *suppressions);
-    if (!options.activity.empty() &&
-        !write_activity(settings->events, fmt::format("{}", fmt::join(options.program, " ")), *suppressions,
-                        options.activity))
+    ActivityLog log;
+    const bool is_logged = !options.activity.empty();
+    summary = read_summary(settings->events, *suppressions, is_logged ? &log : nullptr);
+    if (is_logged &&
+        !log.write(fmt::format("{}", fmt::join(options.program, " ")), *suppressions, options.activity))
       return 2;
   }
   if (!options.quiet) print_summary(summary);

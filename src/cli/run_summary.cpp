@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "base/symbol.h"
+#include "cli/activity_files.h"
 #include "cli/profile_text.h"
 #include "finding/json.h"
 #include "finding/message.h"
@@ -178,13 +179,16 @@ bool RunSummary::has_errors() const {
   return !faults.empty() || has_error(findings);
 }
 
-RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions) {
+RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions,
+                        ActivityLog* log) {
   RunSummary summary;
   Collector collector(summary, suppressions);
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
-    if (const auto event = protocol::decode_event(line))  // a program that was killed may leave half a line
+    if (const auto event = protocol::decode_event(line)) {  // a program that was killed may leave half a line
       std::visit(collector, *event);
+      if (log) log->add(*event);
+    }
   collector.end();
   return summary;
 }

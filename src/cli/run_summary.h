@@ -29,7 +29,11 @@ struct RunSummary {
   bool has_errors() const;
 };
 
-RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions);
+class ActivityLog;
+
+// `log`: also gets every event; null: nobody wants it.
+RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions,
+                        ActivityLog* log = nullptr);
 void print_summary(const RunSummary& summary);   // on stderr
 void print_findings(const RunSummary& summary);  // … without the launches
 // As JSON; of a program that has ended, with its command line and its wait status.

@@ -28,20 +28,6 @@ static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----
 
-Json json_of(const LaunchEvent& e) {
-  return {{"id", e.id},
-          {"kernel", e.kernel},
-          {"grid", e.grid},
-          {"block", e.block},
-          {"stream", e.stream},
-          {"dynamic_shared", e.dynamic_shared},
-          {"warp_instructions", e.warp_instructions},
-          {"seconds", e.seconds},
-          {"fault", e.fault},
-          {"file", e.launched_at.where.file},
-          {"line", e.launched_at.where.line},
-          {"function", e.launched_at.function}};
-}
 Json json_of(const FaultEvent& e) {
   return {{"fault", e.fault}, {"detail", e.detail}};
 }
@@ -115,6 +101,22 @@ Json json_of(const StackEvent& e) {
   return {{"id", e.id}, {"calls", e.calls}, {"stack", stack}};
 }
 // Those of which a program makes many: the fields of each, in their order, for QuickLine and for QuickReader.
+template <class Fields, class E>
+requires std::same_as<std::remove_const_t<E>, LaunchEvent>
+void quick_fields(Fields& fields, E& e) {
+  fields.add("id", e.id)
+      .add("kernel", e.kernel)
+      .add("grid", e.grid)
+      .add("block", e.block)
+      .add("stream", e.stream)
+      .add("dynamic_shared", e.dynamic_shared)
+      .add("warp_instructions", e.warp_instructions)
+      .add("seconds", e.seconds)
+      .add("fault", e.fault)
+      .add("file", e.launched_at.where.file)
+      .add("line", e.launched_at.where.line)
+      .add("function", e.launched_at.function);
+}
 template <class Fields, class E>
 requires std::same_as<std::remove_const_t<E>, AllocationEvent>
 void quick_fields(Fields& fields, E& e) {
@@ -423,6 +425,7 @@ std::string encode(const Event& event) {
 Result<Event> decode_event(std::string_view line) {
   Result<Event> quick = Event{};
   if (read_quickly<OperationEvent>(line, "operation", quick) ||
+      read_quickly<LaunchEvent>(line, "launch", quick) ||
       read_quickly<AllocationEvent>(line, "allocation", quick) ||
       read_quickly<ReleaseEvent>(line, "release", quick))
     return quick;

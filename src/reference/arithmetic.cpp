@@ -217,9 +217,6 @@ void Arithmetic::admit_limits(Lanes& r, const Lanes& x, int n, std::initializer_
   }
 }
 
-// An operand beyond the precision is infinite in a kernel, and its sums, products and quotients are infinite or NaN whatever their exact value
-// is: exp(100) * 0. Most such operands have their flag from settle(). Functions do not set it, because where the result is a divisor
-// nothing is lost (1 / exp(100) is 0).
 void Arithmetic::flag_infinite_operand(Lanes& r, const Lanes& x, int n) const {
   if (!budget || simulated || !x.b) return;
   int64_t beyond = 0;
@@ -270,8 +267,6 @@ Lanes Arithmetic::add(const Lanes& x, const Lanes& y, int n, double sign) const 
       for (int l = 0; l < n; ++l) r.b[l] += y.b[l], r.s[l] += y.s[l];
   }
   own_rounding(r, n, 1, kRms, !r.b);
-  flag_infinite_operand(r, x, n);
-  flag_infinite_operand(r, y, n);
   return r;
 }
 
@@ -292,8 +287,6 @@ Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
       r.s[l] = x.v[l] * x.v[l] * sy + y.v[l] * y.v[l] * sx + sx * sy;
     }
   own_rounding(r, n, 1, kRms, !r.b);
-  flag_infinite_operand(r, x, n);
-  flag_infinite_operand(r, y, n);
   flag_beyond(r, x, y, n);
   return r;
 }
@@ -327,7 +320,6 @@ Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n, bool of_integers
       r.b[l] += lost;
       r.s[l] += lost * lost;
     }
-  flag_infinite_operand(r, x, n);
   forget_beyond(r, n);
   return r;
 }

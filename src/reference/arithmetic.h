@@ -77,6 +77,10 @@ struct Arithmetic {
   // A quotient of exps: a kernel may have shifted both by a maximum, and x - max is
   // rounded where x was not.
   void widen_quotient(Lanes& r, int n) const;
+  // r is a sum or product of x, or x divided by something. An operand beyond the precision is infinite in a kernel, and r infinite or NaN
+  // whatever its exact value is: exp(100) * 0. Operands mostly have their flag already. Functions do not set it, because where the result is
+  // a divisor nothing is lost (1 / exp(100) is 0).
+  void flag_infinite_operand(Lanes& r, const Lanes& x, int n) const;
   Lanes real(double value, int n) const;
   Lanes integer(int64_t value, int n) const;
   // A store to, or a cast through, `dtype` that an implementation may make.
@@ -98,7 +102,6 @@ struct Arithmetic {
   void settle(Lanes& r, int n) const;
   void admit(Lanes& r, int l, double value) const;
   void admit_limits(Lanes& r, const Lanes& x, int n, std::initializer_list<double> limits) const;
-  void flag_infinite_operand(Lanes& r, const Lanes& x, int n) const;
   void flag_beyond(Lanes& r, const Lanes& x, const Lanes& y, int n) const;
   void forget_beyond(Lanes& r, int n) const;
   void round_all(Lanes& r, int n) const;

@@ -130,7 +130,10 @@ void Evaluator::write_choice(int definition_id, const int64_t* elements, int n, 
 // ---- expressions ---------------------------------------------------------------
 
 Lanes Evaluator::eval(Batch& batch, int node_id) {
-  return with_defect(batch, node_id, eval_node(batch, node_id));
+  Lanes r = eval_node(batch, node_id);
+  if (const Defect* defect = evaluation_.simulated; defect && defect->only_value == node_id)
+    return with_defect(batch, node_id, r);
+  return r;
 }
 
 // The one value that a simulated defect rounds.
@@ -142,6 +145,15 @@ Lanes Evaluator::with_defect(const Batch& batch, int node_id, const Lanes& r) {
   for (int l = 0; l < batch.n; ++l) rounds.v[l] = rounded(*defect->intermediates, r.v[l]);
   return rounds;
 }
+
+namespace {
+
+// Whether it may be beyond the precision without a flag: the value of a function.
+bool may_exceed(const Node& node) {
+  return node.exponential || node.op == Op::Expm1;
+}
+
+}  // namespace
 
 Lanes Evaluator::eval_node(Batch& batch, int node_id) {
   const Node& node = definition(batch.definition).nodes[static_cast<std::size_t>(node_id)];
@@ -182,10 +194,17 @@ Lanes Evaluator::eval_node(Batch& batch, int node_id) {
   if (node.b < 0) {
     r = math.unary(node, a, n);
   } else {
-    r = math.binary(node, a, eval(batch, node.b), n);
-    const bool normalised = node.op == Op::Div &&
-                            definition(batch.definition).nodes[static_cast<std::size_t>(node.a)].exponential;
-    if (normalised) math.widen_quotient(r, n);
+    const std::vector<Node>& nodes = definition(batch.definition).nodes;
+    const Node &left = nodes[static_cast<std::size_t>(node.a)],
+               &right = nodes[static_cast<std::size_t>(node.b)];
+    const Lanes b = eval(batch, node.b);
+    r = math.binary(node, a, b, n);
+    if (node.op == Op::Div && left.exponential) math.widen_quotient(r, n);
+    const bool is_sum_or_product = node.op == Op::Add || node.op == Op::Sub || node.op == Op::Mul;
+    if (is_sum_or_product || node.op == Op::Div) {
+      if (may_exceed(left)) math.flag_infinite_operand(r, a, n);
+      if (may_exceed(right) && is_sum_or_product) math.flag_infinite_operand(r, b, n);
+    }
   }
   if (math.trouble) {
     evaluation_.fail(node.place, math.trouble);

@@ -102,18 +102,30 @@ constexpr Real kVectorExponents = sizeof(Real) == sizeof(float) ? 80 : 700;
 // not depend on where an array lies, everything is computed in aligned pieces of this many elements.
 constexpr int64_t kPiece = 32;
 
-// y[i] = vector(exponent(i)), a piece at a time; single() where an exponent is beyond the vectors.
+// y[i] = vector(exponent(i)), a piece at a time; single() where an exponent is beyond the vectors. Loops over a whole piece have a fixed length and
+// no way out, so that they become vectors, too.
 template <class Real, class Exponent, class Vector, class Single>
 void by_pieces(Real* y, int64_t n, const Exponent& exponent, const Vector& vector, const Single& single) {
   for (int64_t first = 0; first < n; first += kPiece) {
     const int64_t count = std::min(kPiece, n - first);
-    Eigen::Array<Real, kPiece, 1> piece = Eigen::Array<Real, kPiece, 1>::Zero();
-    for (int64_t i = 0; i < count; ++i) piece[i] = exponent(first + i);
-    if ((piece.abs() < kVectorExponents<Real>).all())
+    Eigen::Array<Real, kPiece, 1> piece;
+    if (count == kPiece) {
+      for (int64_t i = 0; i < kPiece; ++i) piece[i] = exponent(first + i);
+    } else {
+      piece.setZero();
+      for (int64_t i = 0; i < count; ++i) piece[i] = exponent(first + i);
+    }
+    unsigned beyond = 0;
+    for (int64_t i = 0; i < kPiece; ++i)
+      beyond |= static_cast<unsigned>(!(std::abs(piece[i]) < kVectorExponents<Real>));  // or NaN
+    if (beyond == 0)
       piece = vector(piece).eval();
     else
       for (int64_t i = 0; i < count; ++i) piece[i] = single(piece[i]);
-    std::copy_n(piece.data(), count, y + first);
+    if (count == kPiece)
+      std::copy_n(piece.data(), kPiece, y + first);
+    else
+      std::copy_n(piece.data(), count, y + first);
   }
 }
 

@@ -102,6 +102,34 @@ TEST(Activity, TraceHasKinetosNames) {
   EXPECT_EQ(events["allocated bytes"]["args"]["bytes"], 350) << "after the last change";
 }
 
+// The page's data is written as text: it is the JSON that page.js reads.
+TEST(Activity, PageHoldsWhatItShows) {
+  Recorder recorder = example();
+  recorder.add(protocol::OperationEvent{
+      .id = 2, .stream = 3, .kind = protocol::OperationKind::Copy, .begin = 7, .end = 7.5, .bytes = 12});
+  const std::string text = page(recorder.take(), "./program");
+  const std::string mark = "id=\"data\">";
+  const std::size_t begin = text.find(mark) + mark.size();
+  const auto data = nlohmann::json::parse(text.substr(begin, text.find("</script>", begin) - begin));
+  EXPECT_EQ(data["counts"], (nlohmann::json{{"allocations", 3}, {"operations", 2}, {"findings", 1}}));
+  EXPECT_EQ(data["peak"]["bytes"], 400);
+  const nlohmann::json released = data["allocations"][0], held = data["allocations"][1];
+  EXPECT_EQ(released["end"], 4.0);
+  EXPECT_EQ(released["counted"], true);
+  EXPECT_EQ(released["never_read"], 40);
+  EXPECT_EQ(released["writer"], "twice");
+  EXPECT_TRUE(held["end"].is_null());
+  EXPECT_EQ(held["host"], false);
+  const nlohmann::json kernel = data["operations"][0], copy = data["operations"][1];
+  EXPECT_EQ(kernel["kind"], "kernel");
+  EXPECT_EQ(kernel["name"], "twice");
+  EXPECT_EQ(kernel["detail"], "grid 4 x 1 x 1, block 128 x 1 x 1, 64 warp instructions");
+  EXPECT_EQ(copy["kind"], "copy");
+  EXPECT_EQ(copy["name"], "copy, device to device");
+  EXPECT_EQ(copy["detail"], "12 bytes");
+  EXPECT_EQ(copy["end"], 7.5);
+}
+
 // Of the code that made an allocation, the page names the program's own line, not that of a package.
 TEST(Activity, PageNamesTheProgramsOwnLine) {
   Recorder recorder;

@@ -25,13 +25,13 @@ entry = "k"
 args = ["x", "g", "y", "stream"]
 [tensors.x]
 dtype = "f32"
-shape = [256]
+shape = [1024]
 [tensors.g]
 dtype = "f32"
-shape = [256]
+shape = [1024]
 [tensors.y]
 dtype = "bf16"
-shape = [256]
+shape = [1024]
 role = "out"
 [reference]
 formula = "y[i] = exp(x[i]) * g[i]"
@@ -42,20 +42,20 @@ formula = "y[i] = exp(x[i]) * g[i]"
     EXPECT_TRUE(made) << made.error().text();
     reference = std::move(*made);
     std::vector<double> x, g;
-    for (int i = 0; i < 256; ++i) {
-      x.push_back(i % 4 == 0 ? 100 : 0.01 * i);
-      g.push_back(i % 4 == 0 ? 0 : 1 + 0.003 * i);
+    for (int i = 0; i < 1024; ++i) {
+      x.push_back(i % 16 != 0 ? 100 : 0.001 * i);
+      g.push_back(i % 16 != 0 ? 0 : 1 + 0.0007 * i);
     }
-    bindings.inputs["x"] = std::make_shared<Tensor>(Tensor::of(DType::f32, {256}, x));
-    bindings.inputs["g"] = std::make_shared<Tensor>(Tensor::of(DType::f32, {256}, g));
+    bindings.inputs["x"] = std::make_shared<Tensor>(Tensor::of(DType::f32, {1024}, x));
+    bindings.inputs["g"] = std::make_shared<Tensor>(Tensor::of(DType::f32, {1024}, g));
   }
 
   // What match_defect says of a kernel that stores these.
   std::optional<DefectMatch> match(const std::function<double(int, double)>& stored) const {
     const auto expected = reference.expect_all(bindings, "y");
     EXPECT_TRUE(expected) << expected.error().text();
-    Tensor tensor = Tensor::zeros(DType::bf16, {256});
-    for (int i = 0; i < 256; ++i) tensor.store(i, stored(i, expected->value[static_cast<std::size_t>(i)]));
+    Tensor tensor = Tensor::zeros(DType::bf16, {1024});
+    for (int i = 0; i < 1024; ++i) tensor.store(i, stored(i, expected->value[static_cast<std::size_t>(i)]));
     return match_defect(reference, bindings, measure("y", tensor, *expected, {}), {});
   }
 };
@@ -68,12 +68,12 @@ double truncated(double value) {
 // Every simulation has the NaN of inf * 0, so it is the mark of none.
 TEST(DefectMatch, NanThatASoundKernelHasTooIsEvidenceForNoDefect) {
   const Case test;
-  EXPECT_FALSE(test.match([](int i, double value) { return i % 4 == 0 ? NAN : value; }));
+  EXPECT_FALSE(test.match([](int i, double value) { return i % 16 != 0 ? NAN : value; }));
 }
 
 TEST(DefectMatch, TheOtherElementsStillTell) {
   const Case test;
-  const auto match = test.match([](int i, double value) { return i % 4 == 0 ? NAN : truncated(value); });
+  const auto match = test.match([](int i, double value) { return i % 16 != 0 ? NAN : truncated(value); });
   ASSERT_TRUE(match);
   EXPECT_EQ(match->defect.name, "truncating-store");
 }

@@ -39,7 +39,7 @@ inline bool is_approximated(const contract::Expr& expr, const std::set<std::stri
 }
 inline std::set<std::string> approximate_outputs(const Slot& slot) {
   std::set<std::string> approximate;
-  const auto formula = contract::parse_formula(slot.formula, {}, "slot.toml");
+  const auto formula = contract::parse_formula(slot.formula, contract::Place{}, "slot.toml");
   for (const contract::Statement& statement : formula->statements)
     if (is_approximated(*statement.body, approximate)) approximate.insert(statement.name);
   std::erase_if(approximate, [&](const std::string& name) {
