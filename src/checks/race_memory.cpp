@@ -331,13 +331,16 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
   if (author == 0) return lanes;
   const Operation& grid = *state.operation;
   uint32_t left = 0, todo = lanes;
+  uint32_t unsure = lanes;  // whose words may be written meanwhile
   if (bytes == 4) {
     const SingleWords::Read read{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
     const uint32_t closings = words_.closings();
     todo &= ~words_.remember_marked(access, lanes, read);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (todo == 0 && words_.closings() == closings) return 0;
-    todo &= ~words_.remember_lanes(access, todo & settled_.open_lanes(grid.first, access), read);
+    if (words_.closings() == closings) unsure = todo;  // the others found marks, and none was taken away
+    if (unsure == 0) return 0;
+    if (SingleWords::kRemembersLanes)
+      todo &= ~words_.remember_lanes(access, settled_.open_lanes(grid.first, access, todo), read);
   }
   for (uint32_t rest = todo; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
@@ -361,8 +364,8 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   uint32_t stored = 0;
-  left |= lanes & ~settled_.open_lanes(grid.first, access, stored);
-  for (uint32_t rest = stored & lanes & ~left; rest; rest &= rest - 1) {
+  left |= unsure & ~settled_.open_lanes(grid.first, access, unsure, stored);
+  for (uint32_t rest = stored & unsure & ~left; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
     for (Address word = at / 4 * 4; word < at + bytes; word += 4)
