@@ -151,8 +151,8 @@ class TrialRunner {
   subject::Observation run_giant(const trial::Trial& trial);
   std::optional<Finding> giant_unended(const trial::Trial& trial, const subject::Observation& seen);
   int64_t sampled_elements(const trial::Trial& trial) const;
-  void judge_written(const trial::Trial& trial, const protocol::SampleReport& report, const subject::Call& call,
-                     trial::MadeInputs& inputs, TrialResult& result);
+  void judge_written(const trial::Trial& trial, const protocol::SampleReport& report,
+                     const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
                                       const contract::TensorSpec& output,
                                       std::vector<subject::ElementRange> written, int64_t elements);

@@ -160,7 +160,8 @@ TEST(Thresholds, SizesMeetSeveralRemaindersAtOnce) {
   Plan plan(contract, options);
   bool required = false;
   for (const Requirement* requirement : plan.requirements().open()) {
-    if (requirement->group != RequirementGroup::Thresholds || !requirement->text.starts_with("N = ")) continue;
+    if (requirement->group != RequirementGroup::Thresholds || !requirement->text.starts_with("N = "))
+      continue;
     const int64_t n = std::stoll(requirement->text.substr(4));
     required |= n > 3000 && n % 8 == 0 && n % 48 == 24;
   }
@@ -183,7 +184,7 @@ TEST(Thresholds, ProductsOfDimsPassThem) {
 
 // `rows * cols > 1 << 20` for short rows.
 TEST(Thresholds, AProductBeyondAMillionIsRequired) {
-  const auto contract = contract::parse(R"([kernel]
+  const auto contract = contract::parse(R"toml([kernel]
 source = "k.cu"
 entry = "k"
 args = ["x", "y", "rows", "cols"]
@@ -199,7 +200,7 @@ shape = ["rows"]
 role = "out"
 [reference]
 formula = "y[i] = sum[j](x[i, j])"
-)");
+)toml");
   ASSERT_TRUE(contract) << contract.error().text();
   PlanOptions options;
   options.constants.compared = {1 << 20, 2048};
