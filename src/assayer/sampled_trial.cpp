@@ -59,9 +59,27 @@ Finding endless(const SampledLaunch& launch, const std::string& entry) {
 
 }  // namespace
 
-void TrialRunner::judge_written(const SampleReport& report, const subject::Call& call,
+// Elements of an output that are judged: evaluating one may take as many steps as a row is long.
+int64_t TrialRunner::sampled_elements(const Trial& trial) const {
+  const auto size = work_.of(trial.shape);
+  double outputs = 0;
+  for (const TensorSpec* spec : contract_.outputs()) {
+    const auto extents = spec->extents(trial.shape);
+    if (!extents) continue;
+    double count = 1;
+    for (const int64_t extent : *extents) count *= static_cast<double>(extent);
+    outputs = std::max(outputs, count);
+  }
+  if (!size || size->steps <= 0) return kSampledElements;
+  const double affordable = kSampledSteps / size->steps * outputs;
+  return static_cast<int64_t>(std::clamp(affordable, static_cast<double>(kLeastSampledElements),
+                                         static_cast<double>(kSampledElements)));
+}
+
+void TrialRunner::judge_written(const Trial& trial, const SampleReport& report, const subject::Call& call,
                                 trial::MadeInputs& inputs, TrialResult& result) {
   if (!reference_.is_formula()) return;
+  const int64_t most = sampled_elements(trial);
   const auto on_read = [&](const std::string& input, std::span<const int64_t> reads) {
     return inputs.make_read(input, reads);
   };
@@ -80,8 +98,8 @@ void TrialRunner::judge_written(const SampleReport& report, const subject::Call&
     options.tensor_cores = !result.wider_budgets.empty();
     options.diagnose = false;
     options.threads = 1;
-    options.max_elements = kSampledElements;
-    options.elements[name] = elements_of(written, kSampledElements);
+    options.max_elements = most;
+    options.elements[name] = elements_of(written, most);
     options.on_read = on_read;
     if (options.elements[name].empty()) continue;
     auto judgement = judge::judge(contract_, reference_, inputs.bindings(), call.outputs, options);
@@ -132,8 +150,15 @@ std::optional<Finding> TrialRunner::giant_unended(const Trial& trial, const Obse
 }
 
 void TrialRunner::run_sampled(const Trial& trial, TrialResult& result) {
-  runner_.set_sample_seconds(kSampleSeconds);
-  if (!sample_once(trial, kSampleSeconds, result) || !long_samples_ || long_sampled_) return;
+  const double seconds = hurried_samples_ ? kHurriedSampleSeconds : kSampleSeconds;
+  runner_.set_sample_seconds(seconds);
+  if (!sample_once(trial, seconds, result)) return;
+  if (hurried_samples_) {  // no block came to its end: it gets the usual time after all
+    runner_.set_sample_seconds(kSampleSeconds);
+    result = TrialResult{};
+    if (!sample_once(trial, kSampleSeconds, result)) return;
+  }
+  if (!long_samples_ || long_sampled_) return;
   long_sampled_ = true;
   runner_.set_sample_seconds(kLongSampleSeconds);
   result = TrialResult{};
@@ -210,7 +235,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   const subject::Call& call = observation.calls.front();
   for (const auto& [name, tensor] : call.outputs) result.elements += tensor->count();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
-  judge_written(*report, call, *inputs, result);
+  judge_written(trial, *report, call, *inputs, result);
   if (!has_error(result.findings)) judge_coverage(trial, *report, call, *inputs, result);
   return false;
 }

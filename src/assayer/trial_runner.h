@@ -117,6 +117,7 @@ class TrialRunner {
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
   // Whether a sample of the blocks may have more time, once, where no block comes to its end.
   void allow_long_samples(bool allowed) { long_samples_ = allowed; }
+  void hurry_samples(bool hurry) { hurried_samples_ = hurry; }
   // Calls end in so many seconds of their own (own_time.h) from now, and none begins later: for what has its
   // share of the time.
   void set_time_left(std::optional<double> seconds) {
@@ -149,8 +150,9 @@ class TrialRunner {
   bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
   subject::Observation run_giant(const trial::Trial& trial);
   std::optional<Finding> giant_unended(const trial::Trial& trial, const subject::Observation& seen);
-  void judge_written(const protocol::SampleReport& report, const subject::Call& call,
-                     trial::MadeInputs& inputs, TrialResult& result);
+  int64_t sampled_elements(const trial::Trial& trial) const;
+  void judge_written(const trial::Trial& trial, const protocol::SampleReport& report,
+                     const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
                                       const contract::TensorSpec& output,
                                       std::vector<subject::ElementRange> written, int64_t elements);
@@ -215,6 +217,7 @@ class TrialRunner {
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
   bool long_samples_ = false;       // are allowed
+  bool hurried_samples_ = false;    // they have had their share of the time
   bool long_sampled_ = false;       // a sample had more time once
   bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;

@@ -331,14 +331,12 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
   if (author == 0) return lanes;
   const Operation& grid = *state.operation;
   uint32_t left = 0, todo = lanes;
-  if (bytes == 4) {
-    const SingleWords::Read read{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
-    const uint32_t closings = words_.closings();
-    todo &= ~words_.remember_marked(access, lanes, read);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (todo == 0 && words_.closings() == closings) return 0;
-    todo &= ~words_.remember_lanes(access, todo & settled_.open_lanes(grid.first, access), read);
-  }
+  const uint32_t closings = words_.closings();
+  const SingleWords::Read whole{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
+  if (bytes == 4) todo &= ~words_.remember_marked(access, lanes, whole);
+  const uint32_t unmarked = todo;
+  if (todo != 0 && bytes == 4 && SingleWords::kRemembersLanes)
+    todo &= ~words_.remember_lanes(access, settled_.open_lanes(grid.first, access, todo), whole);
   for (uint32_t rest = todo; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
@@ -360,9 +358,12 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
     if (settles) settled_.add(grid.first, at, words);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Lanes that found marks are done if none was taken away meanwhile.
+  const uint32_t unsure = words_.closings() == closings ? unmarked : lanes;
+  if (unsure == 0) return 0;
   uint32_t stored = 0;
-  left |= lanes & ~settled_.open_lanes(grid.first, access, stored);
-  for (uint32_t rest = stored & lanes & ~left; rest; rest &= rest - 1) {
+  left |= unsure & ~settled_.open_lanes(grid.first, access, unsure, stored);
+  for (uint32_t rest = stored & unsure & ~left; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
     for (Address word = at / 4 * 4; word < at + bytes; word += 4)

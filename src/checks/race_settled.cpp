@@ -182,18 +182,19 @@ bool SettledRows::covers_lanes(uint64_t grid, const Access& access) const {
   return true;
 }
 
-uint32_t SettledRows::open_lanes(uint32_t grid, const Access& access, uint32_t& stored) const {
-  if (kWide) return open_lanes_wide(grid_bits(grid), access, stored);
-  uint32_t lanes = 0;
-  for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
+uint32_t SettledRows::open_lanes(uint32_t grid, const Access& access, uint32_t lanes,
+                                 uint32_t& stored) const {
+  if (kWide) return open_lanes_wide(grid_bits(grid), access, lanes, stored);
+  uint32_t open = 0;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
     const uint64_t wanted = words_of(access.bytes) << (at / 4 % 16);
     const Words known = words(grid, at);
-    if ((wanted & ~uint64_t{known.open}) == 0) lanes |= 1u << lane;
+    if ((wanted & ~uint64_t{known.open}) == 0) open |= 1u << lane;
     if (known.stored) stored |= 1u << lane;
   }
-  return lanes;
+  return open;
 }
 
 #pragma GCC push_options
@@ -225,13 +226,15 @@ bool SettledRows::covers_lanes_wide(uint64_t grid, const Access& access) const {
   return true;
 }
 
-uint32_t SettledRows::open_lanes_wide(uint64_t grid, const Access& access, uint32_t& stored) const {
+uint32_t SettledRows::open_lanes_wide(uint64_t grid, const Access& access, uint32_t wanted_lanes,
+                                      uint32_t& stored) const {
   uint32_t open = 0;
   for (uint32_t k = 0; k < 32; k += 8) {
+    if ((wanted_lanes >> k & 0xff) == 0) continue;
     Vector at;
     __builtin_memcpy(&at, access.addresses + k, sizeof at);
     const Vector index = (at - base_) >> 6;
-    const __mmask8 lanes = _mm512_mask_cmplt_epu64_mask(static_cast<__mmask8>(access.lanes >> k), raw(index),
+    const __mmask8 lanes = _mm512_mask_cmplt_epu64_mask(static_cast<__mmask8>(wanted_lanes >> k), raw(index),
                                                         raw(Vector{} + count_));
     const auto rows =
         reinterpret_cast<Vector>(_mm512_mask_i64gather_epi64(raw(Vector{}), lanes, raw(index), rows_, 8));

@@ -46,13 +46,13 @@ class SettledRows {
     return {static_cast<uint16_t>(row), static_cast<uint16_t>(row >> kOpenShift), (row & kAsked) != 0,
             stored};
   }
-  // The lanes of an access, of a power of two of bytes, whose words are all open.
-  // `stored`: of all its lanes, those of whose rows stores to single words are remembered.
-  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access) const {
+  // Of these lanes of an access, of a power of two of bytes, those whose words are all open.
+  // `stored`: those of whose rows stores to single words are remembered.
+  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access, uint32_t lanes) const {
     uint32_t stored = 0;
-    return open_lanes(grid, access, stored);
+    return open_lanes(grid, access, lanes, stored);
   }
-  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access, uint32_t& stored) const;
+  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access, uint32_t lanes, uint32_t& stored) const;
   void prefetch(vgpu::Address address) const {
     if (index_of(address) < count_) __builtin_prefetch(rows_ + index_of(address));
   }
@@ -85,7 +85,7 @@ class SettledRows {
   bool covers_range(uint64_t grid, vgpu::Address low, uint64_t bytes) const;
   bool covers_lanes(uint64_t grid, const vgpu::Access& access) const;
   bool covers_lanes_wide(uint64_t grid, const vgpu::Access& access) const;
-  uint32_t open_lanes_wide(uint64_t grid, const vgpu::Access& access, uint32_t& stored) const;
+  uint32_t open_lanes_wide(uint64_t grid, const vgpu::Access& access, uint32_t lanes, uint32_t& stored) const;
   uint64_t load(uint64_t index) const { return __atomic_load_n(rows_ + index, __ATOMIC_RELAXED); }
   void replace(uint64_t index, uint64_t before, uint64_t row) {
     if (row != before) __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);

@@ -3,11 +3,11 @@
 #include <immintrin.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+
 namespace assay::checks {
 
 namespace {
-
-const bool kWide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
 
 template <class T>
 T* reserve(uint64_t count) {
@@ -27,6 +27,9 @@ void forget(T* place, uint64_t count) {
 }
 
 }  // namespace
+
+const bool SingleWords::kRemembersLanes =
+    __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
 
 SingleWords::SingleWords(vgpu::Address base, uint64_t bytes)
     : base_(base / 4 * 4),
@@ -97,19 +100,28 @@ bool SingleWords::remember_again(uint64_t index, uint32_t first, uint32_t now, c
 }
 
 uint32_t SingleWords::remember_lanes(const vgpu::Access& access, uint32_t lanes, const Read& read) {
-  return kWide ? remember_wide(access, lanes, read) : 0;
+  return kRemembersLanes ? remember_wide(access, lanes, read) : 0;
 }
 
 uint32_t SingleWords::remember_marked(const vgpu::Access& access, uint32_t lanes, const Read& read) {
   if (read.first_author <= kNoGrid) return 0;
   const uint32_t mark = read.first_author << kAuthorShift, now = read.author << kAuthorShift | read.bytes;
+  // Each lane's word is a cache miss as a rule: all are asked for before anything depends on one of them.
   uint32_t done = 0;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
-    const uint64_t index = index_of(access.addresses[lane]);
-    if (index >= count_ || __atomic_load_n(first_ + index, __ATOMIC_RELAXED) != mark) continue;
-    __atomic_store_n(first_ + index, now | lane << kLaneShift, __ATOMIC_RELAXED);
-    done |= 1u << lane;
+    const uint64_t index = std::min(index_of(access.addresses[lane]), count_ - 1);
+    const bool is_inside = index == index_of(access.addresses[lane]);
+    const bool is_marked = __atomic_load_n(first_ + index, __ATOMIC_RELAXED) == mark;
+    done |= static_cast<uint32_t>(is_inside && is_marked) << lane;
+  }
+  for (uint32_t rest = done; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    uint32_t* place = first_ + index_of(access.addresses[lane]);
+    if (__atomic_load_n(place, __ATOMIC_RELAXED) == mark)
+      __atomic_store_n(place, now | lane << kLaneShift, __ATOMIC_RELAXED);
+    else
+      done &= ~(1u << lane);  // a lane before this one reads the same word
   }
   return done;
 }

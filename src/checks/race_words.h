@@ -79,6 +79,7 @@ class SingleWords {
   // The same for lanes that read one word each. Those for which it is done; the others, of which somebody has read
   // the word before, are left.
   uint32_t remember_lanes(const vgpu::Access& access, uint32_t lanes, const Read& read);
+  static const bool kRemembersLanes;  // this processor can: else it does nothing
   // The same for lanes of which nothing is known: those for which it is done have found the grid's mark.
   uint32_t remember_marked(const vgpu::Access& access, uint32_t lanes, const Read& read);
   // A row is about to be opened: marks these of its words, unless something is remembered of them.

@@ -133,6 +133,7 @@ class Plan {
   PlannedTrial random_trial(const Affordable& affordable);
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
+  void draw_inner_integers(Trial& trial);
   Condition rotating_condition();
   void add_load(const contract::Shape& shape);
   void add_other_machines();

@@ -91,6 +91,14 @@ void Plan::fill_scalars(Trial& trial, bool first) {
   }
 }
 
+// Integers from a range, seeds among them, somewhere between its ends: related calls change one bit of them, and a seed of
+// few bits is still distinct when a kernel cuts it or takes it through a float.
+void Plan::draw_inner_integers(Trial& trial) {
+  for (const contract::ScalarSpec& spec : contract_.scalars)
+    if (spec.is_range() && !contract::is_float(spec.dtype))
+      trial.scalars[spec.name] = scalar_of(spec, random_.uniform(spec.low, spec.high));
+}
+
 // Poisons, schedules and addresses take turns, so that breadth in shapes and inputs is breadth in
 // conditions as well.
 Condition Plan::rotating_condition() {
@@ -461,9 +469,10 @@ void Plan::add_conditions() {
     }
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
-      add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});
+      // Inputs that are copied on the stream keep the calls apart for a while, so first without.
       add("overlapping calls", shape(value), {},
           {.schedule = schedule + kOverlapOther, .ordered = false, .overlapped = true});
+      add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});
       schedule += kOverlapStep;
     }
     // Sums of alike numbers come out the same in every order.
@@ -489,6 +498,7 @@ void Plan::add_conditions() {
     // Whether draws of two seeds are alike takes enough of them to tell.
     add("related calls", shape(draws_by_seed(contract_) ? std::max(value, kSeededDraws) : value), {},
         {.related = true});
+    draw_inner_integers(stages_.back().back().trial);
   }
   if (!options_.load) return;
   for (const Dim& dim : contract_.dims)
@@ -531,7 +541,7 @@ void Plan::add_conditions_of_several_blocks() {
     const uint64_t schedule = schedule_of(kind, random_.bits() >> kScheduleShift);
     if (is_extreme(kind)) add_one("extreme schedules", {.schedule = schedule});
     if (contract_.require.concurrent)
-      add_one("overlapping calls", {.schedule = schedule, .overlapped = true});
+      add_one("overlapping calls", {.schedule = schedule, .ordered = false, .overlapped = true});
   }
 }
 

@@ -31,6 +31,10 @@ constexpr int kMostHalvings = 400;
 
 // Of the dims of a random shape, those that take an interesting value. Chosen.
 constexpr double kInterestingShare = 0.4;
+// Of the others, those that are an odd multiple of a power of two, and the largest exponent: vectors and tiles care how
+// often a size divides by two, and of sizes drawn at random few do so three times or more. Chosen.
+constexpr double kEvenShare = 0.5;
+constexpr int64_t kMostTwos = 7;
 
 }  // namespace
 
@@ -155,8 +159,13 @@ Shape random_shape(const Contract& contract, Random& random, int64_t limit) {
     } else {
       const double low_log = std::log(static_cast<double>(dim.lowest()) + 1),
                    high_log = std::log(static_cast<double>(high) + 1);
-      shape[dim.name] = snap(
-          dim, static_cast<int64_t>(std::exp(random.uniform(low_log, high_log))) - 1 + random.between(0, 1));
+      int64_t value =
+          static_cast<int64_t>(std::exp(random.uniform(low_log, high_log))) - 1 + random.between(0, 1);
+      if (random.chance(kEvenShare)) {
+        const int64_t twos = random.between(1, kMostTwos);
+        if (value >> twos > 0) value = (value >> twos | 1) << twos;
+      }
+      shape[dim.name] = snap(dim, value);
     }
   }
   return near_legal(contract, shape);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <span>
 
 namespace assay::trial {
@@ -16,7 +18,9 @@ namespace {
 // those that are only mentioned, and remainders. Chosen.
 constexpr std::size_t kMostCompared = 16, kMostRequired = 6, kMostMentioned = 12, kMostResidues = 6;
 // Values of one dim that a pass requires, at most. Chosen: a trial of each takes some hundredths of a second as a rule.
-constexpr std::size_t kMostRequiredValues = 24;
+constexpr std::size_t kMostRequiredValues = 30;
+// Sizes that have several remainders at once repeat after so many, at most. Chosen: less than usual sizes of rows.
+constexpr int64_t kMostJointModulus = 1 << 12;
 constexpr std::size_t kMostSides = 6;  // values of a dim in pairs; chosen
 // Constants that may be the product of two dims. Below, edges try products of all kinds; the upper end was
 // chosen. Thresholds.ProductsOfDimsPassThem (tests/trial) has one of 2^18.
@@ -68,6 +72,28 @@ int64_t with_residue(const Dim& dim, int64_t from, Residue residue) {
   return 0;
 }
 
+// The sizes that have both remainders; none: there are none, or they are rare.
+std::optional<Residue> both(Residue a, Residue b) {
+  const int64_t modulus = std::lcm(a.modulus, b.modulus);
+  if (modulus > kMostJointModulus) return std::nullopt;
+  for (int64_t value = a.remainder; value < modulus; value += a.modulus)
+    if (value % b.modulus == b.remainder) return Residue{modulus, value};
+  return std::nullopt;
+}
+
+// `n > 8192 && n % 8 == 0`, and in what is called there `n % 16 == 8`: a path that is taken under several conditions needs
+// a size that meets them all. Each remainder goes to the first of those that it can be had with.
+std::vector<Residue> joint(std::span<const Residue> residues) {
+  std::vector<Residue> groups;
+  for (const Residue& residue : residues) {
+    std::optional<Residue> together;
+    for (Residue& group : groups)
+      if (!together && (together = both(group, residue))) group = *together;
+    if (!together) groups.push_back(residue);
+  }
+  return groups;
+}
+
 // Sizes that the plan's edges hold anyway.
 bool is_ordinary(int64_t constant) {
   return constant <= kMostSmall || (constant <= kMostPowerOfTwo && (constant & (constant - 1)) == 0);
@@ -87,6 +113,7 @@ Thresholds::Thresholds(const Contract& contract, SizeConstants constants)
   keep_first(compared, kMostCompared);
   std::erase_if(constants_.residues, [](Residue r) { return r.modulus < 2; });
   keep_first(constants_.residues, kMostResidues);
+  joint_ = joint(constants_.residues);
   std::erase_if(mentioned, [&](int64_t c) {
     return is_ordinary(c) || std::find(compared.begin(), compared.end(), c) != compared.end();
   });
@@ -105,10 +132,11 @@ std::vector<int64_t> Thresholds::required(const Dim& dim) const {
     values.add(above(dim, c));
     values.add(c);
   }
-  for (const Residue& residue : constants_.residues) {
-    values.add(with_residue(dim, residue.modulus, residue));
+  for (const Residue& residue : joint_)
     for (const int64_t c : first) values.add(with_residue(dim, c + 1, residue));
-  }
+  for (const Residue& residue : constants_.residues) values.add(with_residue(dim, residue.modulus, residue));
+  for (const Residue& residue : constants_.residues)
+    for (const int64_t c : first) values.add(with_residue(dim, c + 1, residue));
   for (const int64_t c : first) values.add(below(dim, c));
   for (const Residue& residue : constants_.residues) values.add(with_residue(dim, kLarge, residue));
   std::vector<int64_t> found = values.take();

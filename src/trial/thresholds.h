@@ -34,6 +34,7 @@ class Thresholds {
 
   const contract::Contract& contract_;
   SizeConstants constants_;
+  std::vector<Residue> joint_;  // remainders that one size can have at once, as one
 };
 
 // Hidden sizes, head sizes, vocabularies and sequence lengths of well-known models, and large multiples of 4,

@@ -25,6 +25,9 @@ struct Value {
   bool scaled = false;           // … times something, or in another width
   bool narrow = false;           // numbers of 32 bits that change are among them
   std::map<uint32_t, int> sums;  // carried register → how often; empty: does not change
+  // Of a number of 64 bits: its low 32 bits are this sum of 32-bit registers. A counter that is widened for an address and
+  // narrowed again to be counted up is still a counter.
+  std::optional<std::map<uint32_t, int>> low;
 };
 
 bool is_integer(ptx::Type type) {
@@ -250,6 +253,7 @@ class Analysis {
       steps_.insert(*definition);
       Value value = computed(*definition);
       value.scaled = true;
+      value.low.reset();
       value.narrow |= narrow;
       return value;
     }
@@ -283,14 +287,39 @@ class Analysis {
     return value;
   }
 
+  static void add_to(std::map<uint32_t, int>& sums, const std::map<uint32_t, int>& more, int sign) {
+    for (const auto& [reg, times] : more)
+      if ((sums[reg] += sign * times) == 0) sums.erase(reg);
+  }
+
   static Value sum(const Value& a, const Value& b, int sign) {
     Value result{.known = a.known && b.known,
                  .scaled = a.scaled || b.scaled,
                  .narrow = a.narrow || b.narrow,
-                 .sums = a.sums};
-    for (const auto& [reg, times] : b.sums)
-      if ((result.sums[reg] += sign * times) == 0) result.sums.erase(reg);
+                 .sums = a.sums,
+                 .low = low_of(a)};
+    add_to(result.sums, b.sums, sign);
+    if (const auto other = low_of(b); result.low && other)
+      add_to(*result.low, *other, sign);
+    else
+      result.low.reset();
     return result;
+  }
+
+  // What does not change is a sum of nothing, in any width.
+  static std::optional<std::map<uint32_t, int>> low_of(const Value& value) {
+    if (value.known && !value.scaled && value.sums.empty()) return value.sums;
+    return value.low;
+  }
+
+  // From one width to another.
+  static Value converted(const ptx::Instruction& inst, const Value& from, Value scaled) {
+    const uint32_t to_bytes = ptx::size_of(inst.type()), from_bytes = ptx::size_of(inst.type(1));
+    scaled.low.reset();
+    if (from_bytes == 4 && to_bytes == 8 && !from.scaled) scaled.low = from.sums;
+    if (from_bytes == 8 && to_bytes == 4 && from.low)
+      return {.known = true, .narrow = true, .sums = *from.low};
+    return scaled;
   }
 
   Value computed(uint32_t at) {
@@ -315,6 +344,7 @@ class Analysis {
     Value scaled = values[0];
     for (size_t i = 1; i < values.size(); ++i) scaled = sum(scaled, values[i], 1);
     scaled.scaled = true;
+    scaled.low.reset();  // of a multiple it is another
     const bool wide = ptx::size_of(inst.type()) == 8 || inst.has(Mod::wide);
     switch (inst.opcode) {
       case Opcode::mov:
@@ -324,7 +354,9 @@ class Analysis {
       case Opcode::sub:
         return inst.has(Mod::sat) ? Value{} : sum(values[0], values[1], -1);
       case Opcode::cvt:
-        return inst.types.size() == 2 && is_integer(inst.type(1)) && !inst.has(Mod::sat) ? scaled : Value{};
+        return inst.types.size() == 2 && is_integer(inst.type(1)) && !inst.has(Mod::sat)
+                   ? converted(inst, values[0], std::move(scaled))
+                   : Value{};
       case Opcode::shl:
         return wide && values[1].sums.empty() ? scaled : Value{};
       case Opcode::mul:

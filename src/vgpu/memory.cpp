@@ -158,7 +158,10 @@ uint64_t find_bit(const uint8_t* bits, uint64_t first, uint64_t end, bool value)
 
 }  // namespace
 
-// Which pages of an allocation are filled, and with what the others are to be.
+// Which parts of an allocation are filled, and with what the others are to be.
+//
+// A part is small: a thread that walks through a stretch of its own, far from those of other threads, needs a few
+// elements in each of many pages. Whoever goes on to the part beside one that is filled gets the rest of the page at once.
 class MadePages {
  public:
   MadePages(const Allocation& allocation, MadeContent content)
@@ -166,38 +169,58 @@ class MadePages {
         size_(allocation.size),
         backing_(allocation.backing),
         content_(std::move(content)),
-        first_page_(base_ / kPage),
-        filled_((base_ + std::max<uint64_t>(size_, 1) - 1) / kPage - first_page_ + 1) {}
+        first_part_(base_ / kPart),
+        filled_((base_ + std::max<uint64_t>(size_, 1) - 1) / kPart - first_part_ + 1) {}
 
   struct Reached {
-    Address low, high;     // filled: whole pages, as far as the allocation goes
+    Address low, high;     // filled: whole parts, as far as the allocation goes
     uint64_t newly_bytes;  // that were filled now
   };
-  // Fills the pages of [address, address + bytes), which the allocation holds.
+  // Fills the parts of [address, address + bytes), which the allocation holds.
   Reached reach(Address address, uint64_t bytes) {
-    constexpr uint64_t kMostNeighbours = 64;  // pages on each side that are looked at: the range is a cache
-    const uint64_t first = address / kPage - first_page_;
-    const uint64_t last = (address + std::max<uint64_t>(bytes, 1) - 1) / kPage - first_page_;
+    const uint64_t first = address / kPart - first_part_;
+    const uint64_t last = (address + std::max<uint64_t>(bytes, 1) - 1) / kPart - first_part_;
     const std::lock_guard lock(mutex_);
     uint64_t newly = 0;
-    for (uint64_t page = first; page <= last; ++page) {
-      if (filled_[page]) continue;
-      fill(page);
-      filled_[page] = true;
-      newly += kPage;
-    }
+    for (uint64_t part = first; part <= last; ++part)
+      if (!filled_[part]) newly += fill_at(part);
     uint64_t low = first, high = last + 1;
     while (low > 0 && first - low < kMostNeighbours && filled_[low - 1]) --low;
     while (high < filled_.size() && high - last < kMostNeighbours && filled_[high]) ++high;
-    return {std::max(base_, (first_page_ + low) * kPage),
-            std::min(base_ + size_, (first_page_ + high) * kPage), newly};
+    return {std::max(base_, (first_part_ + low) * kPart),
+            std::min(base_ + size_, (first_part_ + high) * kPart), newly};
   }
 
  private:
-  void fill(uint64_t page) {
+  // Bytes of a part: two accesses of a warp to neighbouring words. Smaller ones would cost a look-up for each access. Chosen.
+  static constexpr uint64_t kPart = 256, kPartsOfAPage = kPage / kPart;
+  // Parts on each side of those wanted that are looked at: the range is a cache.
+  static constexpr uint64_t kMostNeighbours = 64 * kPartsOfAPage;
+
+  bool is_filled(uint64_t part) const { return part < filled_.size() && filled_[part]; }
+
+  // This part, or all of its page that is not filled. Bytes.
+  uint64_t fill_at(uint64_t part) {
+    uint64_t first = part, last = part + 1;
+    if (is_filled(part - 1) || is_filled(part + 1)) {
+      const uint64_t page = (first_part_ + part) / kPartsOfAPage * kPartsOfAPage;
+      first = page > first_part_ ? page - first_part_ : 0;
+      last = std::min<uint64_t>(page + kPartsOfAPage - first_part_, filled_.size());
+    }
+    uint64_t newly = 0;
+    for (uint64_t each = first; each < last; ++each) {
+      if (filled_[each]) continue;
+      fill(each);
+      filled_[each] = true;
+      newly += kPart;
+    }
+    return newly;
+  }
+
+  void fill(uint64_t part) {
     const Address begin = base_ + content_.offset, end = begin + content_.length;
-    const Address low = std::max(begin, (first_page_ + page) * kPage);
-    const Address high = std::min(end, (first_page_ + page + 1) * kPage);
+    const Address low = std::max(begin, (first_part_ + part) * kPart);
+    const Address high = std::min(end, (first_part_ + part + 1) * kPart);
     if (low < high) make_bytes(content_.values, low - begin, high - low, backing_ + (low - base_));
   }
 
@@ -205,7 +228,7 @@ class MadePages {
   const uint64_t size_;
   std::byte* const backing_;
   const MadeContent content_;
-  const uint64_t first_page_;
+  const uint64_t first_part_;
   std::mutex mutex_;
   std::vector<bool> filled_;
 };

@@ -360,5 +360,53 @@ formula = "y[0] = sum[i](x[i])"
   EXPECT_TRUE(found);
 }
 
+// A seed of 0 with one bit changed is a power of two, which a float holds as well: it hides a kernel that rounds seeds.
+TEST(Plan, RelatedCallsHaveSeedsOfManyBits) {
+  const auto contract = contract::parse(R"toml(
+title = "dropout"
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n", "seed"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[scalars.seed]
+dtype = "u64"
+range = [0, 281474976710655]
+[reference]
+formula = "y[i] = if random(0.5, seed) then x[i] else 0"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  int related = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed)
+    for (const PlannedTrial& planned : first_trials(*contract, seed, 200)) {
+      if (!planned.trial.condition.related) continue;
+      ++related;
+      EXPECT_NE(planned.trial.scalars.at("seed").bits, 0u) << to_string(planned.trial);
+    }
+  EXPECT_GT(related, 8);
+}
+
+// Vectors and tiles care how often a size divides by two; one number in 128 has exactly six twos.
+TEST(Shapes, RandomSizesDivideByTwoManyTimes) {
+  const Contract contract = with_input("bf16", "gradients");
+  Random random(5);
+  int sizes = 0, by_64 = 0;
+  for (int i = 0; i < 1000; ++i)
+    for (const auto& [name, size] : random_shape(contract, random, 20000)) {
+      if (size < 256) continue;
+      ++sizes;
+      by_64 += size % 128 == 64;
+    }
+  EXPECT_GT(by_64 * 30, sizes) << "of " << sizes;
+}
+
 }  // namespace
 }  // namespace assay::trial

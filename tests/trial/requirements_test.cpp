@@ -152,6 +152,22 @@ TEST(Thresholds, AreRequiredWhereTheCodeNamesASize) {
   EXPECT_GE(needed, 10u);
 }
 
+// A path for `n > 3000 && n % 8 == 0` that goes wrong for n % 48 == 24, beside remainders that have nothing to do with it.
+TEST(Thresholds, SizesMeetSeveralRemaindersAtOnce) {
+  const Contract contract = two_inputs();
+  PlanOptions options;
+  options.constants = {{1000, 1100, 1200, 1300, 1400, 3000}, {{7, 5}, {96, 32}, {8, 0}, {48, 24}}, {}};
+  Plan plan(contract, options);
+  bool required = false;
+  for (const Requirement* requirement : plan.requirements().open()) {
+    if (requirement->group != RequirementGroup::Thresholds || !requirement->text.starts_with("N = "))
+      continue;
+    const int64_t n = std::stoll(requirement->text.substr(4));
+    required |= n > 3000 && n % 8 == 0 && n % 48 == 24;
+  }
+  EXPECT_TRUE(required);
+}
+
 TEST(Thresholds, ProductsOfDimsPassThem) {
   const Contract contract = two_inputs();
   PlanOptions options;
@@ -164,6 +180,38 @@ TEST(Thresholds, ProductsOfDimsPassThem) {
     beyond += planned.stage == "thresholds" && product > 1 << 18 && product < 1.1 * (1 << 18);
   }
   EXPECT_GE(beyond, 2);
+}
+
+// `rows * cols > 1 << 20` for short rows.
+TEST(Thresholds, AProductBeyondAMillionIsRequired) {
+  const auto contract = contract::parse(R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "rows", "cols"]
+[dims]
+rows = { min = 1, max = 65536 }
+cols = { min = 1, max = 262144 }
+[tensors.x]
+dtype = "f32"
+shape = ["rows", "cols"]
+[tensors.y]
+dtype = "f32"
+shape = ["rows"]
+role = "out"
+[reference]
+formula = "y[i] = sum[j](x[i, j])"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  PlanOptions options;
+  options.constants.compared = {1 << 20, 2048};
+  Plan plan(*contract, options);
+  bool required = false;
+  for (std::size_t left = plan.planned(); left > 0; --left) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    const int64_t rows = planned.trial.shape.at("rows"), cols = planned.trial.shape.at("cols");
+    required |= planned.needed && !planned.trial.sampled && cols < 2048 && rows * cols > 1 << 20;
+  }
+  EXPECT_TRUE(required);
 }
 
 }  // namespace

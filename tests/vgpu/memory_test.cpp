@@ -218,6 +218,23 @@ TEST(Memory, ContentIsMadeWhenItIsTouched) {
   EXPECT_FALSE(memory.first_uninitialised(a, 4 * count + 64));
 }
 
+// A few elements in each of many pages cost little; who goes on gets the rest of the page.
+TEST(Memory, ScatteredContentIsMadeInSmallParts) {
+  Memory memory(uint64_t{1} << 42, true);
+  const Address a = must(memory.allocate(uint64_t{1} << 32, 4096, MemoryKind::Device, "a"));
+  const MadeValues values{.table = std::vector<std::byte>(4, std::byte{7}), .item = 4};
+  ASSERT_TRUE(memory.make_on_touch(a, {.values = values, .length = uint64_t{1} << 32}));
+  constexpr uint64_t kPages = 100;
+  for (uint64_t page = 0; page < kPages; ++page) memory.locate(a + page * 3 * 4096 + 1024, 4);
+  EXPECT_LE(memory.made_bytes(), kPages * 512);
+  const uint64_t before = memory.made_bytes();
+  const LiveRange range = memory.locate(a + 1024 + 256, 4);
+  EXPECT_EQ(memory.made_bytes() - before, 4096u - 256);
+  EXPECT_EQ(range.low, a);
+  EXPECT_EQ(range.high, a + 4096);
+  for (uint64_t at = 0; at < 4096; ++at) ASSERT_EQ(range.backing[at], std::byte{7}) << at;
+}
+
 TEST(Memory, WhatIsWrittenToMadeMemoryStays) {
   Memory memory(uint64_t{1} << 40, true);
   const Address a = must(memory.allocate(1 << 20, 256, MemoryKind::Device, "a"));
