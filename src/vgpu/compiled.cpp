@@ -21,6 +21,9 @@ namespace {
 // its launches have been interpreted for as long as that takes: then at most twice the least time is spent, whatever
 // is still to come.
 constexpr double kPlainSeconds = 1e-3, kWatchedSeconds = 2e-3;
+// The launch that finds its kernel hot waits for the compiler. `assay check` gives a trial a few seconds: a kernel that
+// takes longer than this to compile could make a trial that it is compiled in too slow.
+constexpr double kLongestWait = 1.2;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
 
@@ -224,7 +227,9 @@ BlockShape shape_of_block(const Dim3& block) {
 
 void count_run(Program& program, const GridContext& grid, double seconds) {
   Function& function = program.functions[grid.entry->index];
-  if (function.compiled && !grid.compiled) function.compiled->interpreted_seconds += seconds;
+  const BlockShape shape = shape_of_block(grid.info.config.block);
+  if (function.compiled && !grid.compiled)
+    function.compiled->variants[static_cast<size_t>(shape)].interpreted_seconds += seconds;
 }
 
 const CompiledVariant* choose_code(Program& program, const GridContext& grid) {
@@ -241,7 +246,7 @@ const CompiledVariant* choose_code(Program& program, const GridContext& grid) {
   // A sampled launch has so many seconds of the processor, in which it should run blocks.
   const double cost =
       (grid.watched ? kWatchedSeconds : kPlainSeconds) * static_cast<double>(function.code.size());
-  const bool pays = kernel.interpreted_seconds >= cost && !grid.info.config.sampled;
+  const bool pays = variant.interpreted_seconds >= cost && cost <= kLongestWait && !grid.info.config.sampled;
   if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
   return variant.code ? &variant : nullptr;
 }

@@ -108,6 +108,7 @@ struct CompiledVariant {
   std::vector<uint32_t> entry_of;               // by Inst::index: 1 + its entry; 0 where there is none
   std::vector<std::vector<EntryCheck>> checks;  // as CompiledObject has them
   std::vector<LaneSteps> steps;
+  double interpreted_seconds = 0;  // that launches have run so far which would have used it
   bool tried = false;
 };
 
@@ -115,7 +116,6 @@ struct CompiledKernel {
   std::vector<Handler> interpreted;  // by Inst::index
   CompiledRuntime runtime{};
   CompiledVariant variants[kBlockShapes];
-  double interpreted_seconds = 0;  // that its launches have run so far, without machine code
 };
 
 // The interpreter's handler of an instruction, whether compiled code can be entered there or not.
