@@ -176,23 +176,61 @@ inline bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes
   return true;
 }
 
+namespace {
+
+// AVX2: four lanes at a time, and a mask of -1 and 0. The numbers of rows are far from the sign bit.
+using Four = uint64_t __attribute__((vector_size(32)));
+using FourMask = int64_t __attribute__((vector_size(32)));
+
+Four load_four(const Address* at) {
+  Four v;
+  __builtin_memcpy(&v, at, sizeof v);
+  return v;
+}
+FourMask these_four(uint32_t lanes) {
+  return (Four{lanes, lanes >> 1, lanes >> 2, lanes >> 3} & 1) != 0;
+}
+uint32_t bits_of(FourMask mask) {
+  return static_cast<uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(mask)));
+}
+Four gather_four(const uint64_t* from, FourMask mask, Four index) {
+  return reinterpret_cast<Four>(
+      _mm256_mask_i64gather_epi64(_mm256_setzero_si256(), reinterpret_cast<const long long*>(from),
+                                  reinterpret_cast<__m256i>(index), reinterpret_cast<__m256i>(mask), 8));
+}
+FourMask below(Four index, uint64_t count) {
+  return reinterpret_cast<FourMask>(index) < static_cast<int64_t>(count);
+}
+
+}  // namespace
+
 bool SettledRows::covers_lanes(uint64_t grid, const Access& access) const {
-  for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
-    if (!covers_range(grid, access.addresses[std::countr_zero(rest)], access.bytes)) return false;
+  const uint64_t words = words_of(access.bytes);
+  for (uint32_t k = 0; k < 32; k += 4) {
+    const FourMask lanes = these_four(access.lanes >> k);
+    const Four at = load_four(access.addresses + k), index = (at - base_) >> 6;
+    if (bits_of(lanes & ~below(index, count_)) != 0) return false;
+    const Four wanted = (words << (at >> 2 & 15)) | grid;
+    const Four wrong = (gather_four(rows_, lanes, index) ^ wanted) & (wanted | kGridBits);
+    // What reaches into the next row is not known there.
+    if (bits_of(lanes & ((wrong != 0) | ((at & (access.bytes - 1)) != 0))) != 0) return false;
+  }
   return true;
 }
 
-uint32_t SettledRows::open_lanes(uint32_t grid, const Access& access, uint32_t lanes,
+uint32_t SettledRows::open_lanes(uint32_t number, const Access& access, uint32_t wanted_lanes,
                                  uint32_t& stored) const {
-  if (kWide) return open_lanes_wide(grid_bits(grid), access, lanes, stored);
+  const uint64_t grid = grid_bits(number), words = words_of(access.bytes);
+  if (kWide) return open_lanes_wide(grid, access, wanted_lanes, stored);
   uint32_t open = 0;
-  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-    const Address at = access.addresses[lane];
-    const uint64_t wanted = words_of(access.bytes) << (at / 4 % 16);
-    const Words known = words(grid, at);
-    if ((wanted & ~uint64_t{known.open}) == 0) open |= 1u << lane;
-    if (known.stored) stored |= 1u << lane;
+  for (uint32_t k = 0; k < 32; k += 4) {
+    if ((wanted_lanes >> k & 0xf) == 0) continue;
+    const Four at = load_four(access.addresses + k), index = (at - base_) >> 6;
+    const FourMask lanes = these_four(wanted_lanes >> k) & below(index, count_);
+    const Four rows = gather_four(rows_, lanes, index);
+    const Four wanted = (words << ((at >> 2 & 15) + kOpenShift)) | grid;
+    stored |= bits_of(lanes & ((rows & kHasStores) != 0)) << k;
+    open |= bits_of(lanes & (((rows ^ wanted) & (wanted | kGridBits)) == 0)) << k;
   }
   return open;
 }

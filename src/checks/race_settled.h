@@ -39,7 +39,7 @@ class SettledRows {
     bool asked = false;   // the grid has asked which words are open
     bool stored = false;  // stores to single words are remembered for the row
   };
-  Words words(uint32_t grid, vgpu::Address address) const {
+  [[gnu::always_inline]] Words words(uint32_t grid, vgpu::Address address) const {
     const uint64_t index = index_of(address), row = index < count_ ? load(index) : 0;
     const bool stored = (row & kHasStores) != 0;
     if ((row & kGridBits) != grid_bits(grid)) return {0, 0, false, stored};

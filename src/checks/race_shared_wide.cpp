@@ -49,8 +49,13 @@ struct Eight {
         raw(Vector{}), reinterpret_cast<const int*>(from), raw(index), reinterpret_cast<__m256i>(m), 4));
   }
   static void scatter(uint32_t* to, Mask m, Vector index, Vector v) {
-    for (uint32_t k = 0; k < kWidth; ++k)
-      if (m[k] != 0) to[index[k]] = v[k];
+    alignas(32) uint32_t at[kWidth], value[kWidth];
+    __builtin_memcpy(at, &index, sizeof at);
+    __builtin_memcpy(value, &v, sizeof value);
+    for (uint32_t rest = bits(m); rest; rest &= rest - 1) {
+      const auto k = static_cast<uint32_t>(std::countr_zero(rest));
+      to[at[k]] = value[k];
+    }
   }
   static Vector look_up(const uint32_t* table, Vector index) {
     return reinterpret_cast<Vector>(

@@ -1,5 +1,5 @@
 // The approximate functions over 32 lanes: the steps of numerics/approx.h one after another. The steps
-// that are arithmetic become SIMD by themselves; the look-up in the table is a gather.
+// that are arithmetic become SIMD by themselves; the look-up in the table is a gather, or loads of its rows.
 #pragma once
 
 #include "numerics/approx.h"
@@ -34,16 +34,19 @@ inline void interpolate(const numerics::sfu::Segment* table, Look& look) {
     _mm512_store_pd(look.value + k, _mm512_fmadd_pd(c2, q, _mm512_fmadd_pd(c1, x, c0)));
   }
 #else
-  const __m256d all = _mm256_castsi256_pd(_mm256_set1_epi64x(-1)), zero = _mm256_setzero_pd();
+  // Rows of the table are loaded and transposed: without AVX-512, that is faster than gathering them.
 #pragma GCC unroll 8
   for (uint32_t k = 0; k < kWarpSize; k += 4) {
-    const __m128i s = _mm_load_si128(reinterpret_cast<const __m128i*>(look.segment + k));
-    const __m128i at = _mm_add_epi32(s, _mm_add_epi32(s, s));
+    const auto row = [&](uint32_t l) { return coefficients + 3 * size_t{look.segment[k + l]}; };
+    const auto rows = [&](uint32_t l) {  // c0 and c1 of two lanes
+      return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row(l))), _mm_loadu_pd(row(l + 2)), 1);
+    };
+    const auto third = [&](uint32_t l) { return _mm_loadh_pd(_mm_load_sd(row(l) + 2), row(l + 1) + 2); };
+    const __m256d even = rows(0), odd = rows(1);
     const __m256d x = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(look.x + k)));
     const __m256d q = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(look.square + k)));
-    const __m256d c0 = _mm256_mask_i32gather_pd(zero, coefficients, at, all, 8);
-    const __m256d c1 = _mm256_mask_i32gather_pd(zero, coefficients + 1, at, all, 8);
-    const __m256d c2 = _mm256_mask_i32gather_pd(zero, coefficients + 2, at, all, 8);
+    const __m256d c0 = _mm256_unpacklo_pd(even, odd), c1 = _mm256_unpackhi_pd(even, odd);
+    const __m256d c2 = _mm256_insertf128_pd(_mm256_castpd128_pd256(third(0)), third(2), 1);
     _mm256_store_pd(look.value + k, _mm256_fmadd_pd(c2, q, _mm256_fmadd_pd(c1, x, c0)));
   }
 #endif

@@ -153,7 +153,8 @@ Handler f32x2_of(const ptx::Instruction& inst) {
   return kTable[rounding_of(inst)][inst.has(Mod::ftz)];
 }
 
-// fma in one of the directed roundings (expf has one): AVX-512 rounds as the instruction says.
+// fma in one of the directed roundings (expf has one): AVX-512 rounds as the instruction says, AVX2 as the thread's
+// control register does.
 #ifdef __AVX512F__
 template <int Mode>
 const Inst* fma_directed(Warp& w, const Inst& i) {
@@ -178,8 +179,32 @@ Handler fma_directed_of(int rounding) {
   return kTable[rounding];
 }
 #else
-Handler fma_directed_of(int) {
-  return nullptr;
+// `d` is named as read and written, so that no arithmetic on it moves across.
+inline void set_control(uint32_t control, float (&d)[kWarpSize]) {
+  asm volatile("ldmxcsr %1" : "+m"(d) : "m"(control) : "memory");
+}
+template <uint32_t Mode>
+const Inst* fma_directed(Warp& w, const Inst& i) {
+  const uint32_t lanes = w.lanes_of(i);
+  const __m256 canonical = _mm256_castsi256_ps(_mm256_set1_epi32(numerics::kNanF32));
+  const uint32_t before = _mm_getcsr();
+  alignas(64) float d[kWarpSize];
+  set_control((before & ~uint32_t{_MM_ROUND_MASK}) | Mode, d);
+#pragma GCC unroll 4
+  for (uint32_t k = 0; k < kWarpSize; k += 8) {
+    const auto at = [&](PlaneOffset plane) { return _mm256_load_ps(w.plane<float>(plane) + k); };
+    const __m256 r = _mm256_fmadd_ps(at(i.a), at(i.b), at(i.c));
+    _mm256_store_ps(d + k, _mm256_blendv_ps(r, canonical, _mm256_cmp_ps(r, r, _CMP_UNORD_Q)));
+  }
+  set_control(before, d);
+  blend(w.plane<float>(i.dst), d, lanes);
+  spread_poison<float>(w, i, lanes, i.a, i.b, i.c);
+  return &i + 1;
+}
+Handler fma_directed_of(int rounding) {
+  constexpr Handler kTable[kRoundings] = {nullptr, fma_directed<_MM_ROUND_TOWARD_ZERO>,
+                                          fma_directed<_MM_ROUND_DOWN>, fma_directed<_MM_ROUND_UP>};
+  return kTable[rounding];
 }
 #endif
 
