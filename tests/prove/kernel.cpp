@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "prove/counters.h"
+#include "prove/messages.h"
 
 namespace assay::prove::testing {
 
@@ -87,7 +87,11 @@ Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexampl
   Claims claims(terms_, summary(), solver_);
   Setting setting{terms_, dims(), module_, *module_.find("k"), launch_, summary(), claims, solver_};
   setting.until = 1e300;
-  if (!std::exchange(described_, true)) summary().exchanges |= describe_counters(setting);
+  if (!std::exchange(described_, true)) {
+    summary().exchanges |= describe_messages(setting);
+    grid_tickets_ = setting.grid_tickets;
+  }
+  setting.grid_tickets = grid_tickets_;
   if (!counterexamples) setting.most_counterexamples = 0;
   return which(setting);
 }

@@ -74,7 +74,8 @@ class ProvedKernel {
   Terms terms_;
   std::unique_ptr<Dims> dims_;
   std::unique_ptr<Result<Summary>> summary_;
-  bool described_ = false;  // its counters
+  bool described_ = false;  // its messages
+  std::vector<GridTicket> grid_tickets_;
 };
 
 // %rd1 = x, %rd2 = y, %r1 = n, %r2 = the thread's index in the grid.
