@@ -20,8 +20,8 @@
 #include "finding/message.h"
 #include "fuzz/index_trace.h"
 #include "fuzz/random_kernels.h"
-#include "prove/counters.h"
 #include "prove/coverage.h"
+#include "prove/messages.h"
 #include "prove/prove.h"
 #include "vgpu/device.h"
 
@@ -207,7 +207,7 @@ class Contradiction {
     setting.most_counterexamples = 0;
     setting.until = prove::work_seconds() + kSeconds;
     // What threads exchange is what it is taken for if all of them get there, as in Prover::prove_one.
-    if ((summary->exchanges |= prove::describe_counters(setting)) &&
+    if ((summary->exchanges |= prove::describe_messages(setting)) &&
         prove::prove_barriers(setting).status != prove::Status::Proved)
       return;
     using Prove = prove::Obligation (*)(prove::Setting&);

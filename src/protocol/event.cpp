@@ -95,11 +95,8 @@ Json json_of(const RecordedLaunchEvent& e) {
           {"early", e.early}};
 }
 Json json_of(const RecordedFillEvent& e) {
-  return {{"to", json_of(e.to)},
-          {"width", e.width},
-          {"rows", e.rows},
-          {"stream", e.stream},
-          {"zeros", e.zeros}};
+  return {
+      {"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}, {"stream", e.stream}, {"zeros", e.zeros}};
 }
 Json json_of(const RecordedCopyEvent& e) {
   return {{"to", json_of(e.to)},

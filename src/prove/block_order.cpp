@@ -27,7 +27,8 @@ constexpr double kOrderSeconds = 1.0;  // for one question
 bool is_device_fence(const ptx::Instruction& i) {
   if (i.guard != ptx::kNone) return false;  // it may not happen
   if (i.opcode == Opcode::membar) return i.has(Mod::gl) || i.has(Mod::sys);
-  return i.opcode == Opcode::fence && (i.has(Mod::gpu) || i.has(Mod::sys)) && (i.has(Mod::sc) || i.has(Mod::acq_rel));
+  return i.opcode == Opcode::fence && (i.has(Mod::gpu) || i.has(Mod::sys)) &&
+         (i.has(Mod::sc) || i.has(Mod::acq_rel));
 }
 
 bool mentions_message(Terms& terms, const Path& path) {
@@ -46,7 +47,8 @@ bool implies_last(Setting& setting, const Access& access, const GridTicket& tick
     lowering.set_deadline(std::min(kOrderSeconds, setting.until - work_seconds()));
     for (const Term condition : access.path) lowering.assume(condition);
     const Poly drawn = lowering.unsigned_value(setting.terms.of(ticket.ticket.drawn));
-    return lowering.proves(at_least_zero(add(drawn, lowering.unsigned_value(ticket.last), -1)), kOrderSeconds);
+    return lowering.proves(at_least_zero(add(drawn, lowering.unsigned_value(ticket.last), -1)),
+                           kOrderSeconds);
   } catch (const TooHard&) {
     return false;
   }
@@ -65,12 +67,13 @@ uint32_t BlockOrder::at(const ptx::Instruction& instruction) const {
 bool BlockOrder::is_before(const Access& first, const Access& second) {
   // A load past the coherent caches may miss even what is ordered before it.
   if (first.instruction->has(Mod::nc) || second.instruction->has(Mod::nc)) return false;
-  return std::any_of(setting_.grid_tickets.begin(), setting_.grid_tickets.end(), [&](const GridTicket& ticket) {
-    if (!is_last(second, ticket)) return false;
-    // The draws of the others themselves: the last one has read what they wrote, which needs no fence.
-    if (first.instruction == ticket.ticket.instruction) return true;
-    return is_released(first, ticket) && is_acquired(second, ticket);
-  });
+  return std::any_of(setting_.grid_tickets.begin(), setting_.grid_tickets.end(),
+                     [&](const GridTicket& ticket) {
+                       if (!is_last(second, ticket)) return false;
+                       // The draws of the others themselves: the last one has read what they wrote, which needs no fence.
+                       if (first.instruction == ticket.ticket.instruction) return true;
+                       return is_released(first, ticket) && is_acquired(second, ticket);
+                     });
 }
 
 bool BlockOrder::is_last(const Access& access, const GridTicket& ticket) {

@@ -121,7 +121,8 @@ class Counters {
   // store and the draws since have left. The variables that hold it.
   std::vector<Var> describe_counts(const Counter& counter) {
     const auto quiet = [&](const Access& read) {
-      return is_at(read, *counter.ticket) && !use_.meet(use_.at(read), use_.at(*counter.ticket->instruction)) &&
+      return is_at(read, *counter.ticket) &&
+             !use_.meet(use_.at(read), use_.at(*counter.ticket->instruction)) &&
              std::none_of(counter.stores.begin(), counter.stores.end(),
                           [&](uint32_t store) { return use_.meet(use_.at(read), store); }) &&
              !use_.reaches_before(counter.set_at, use_.at(read));
@@ -152,9 +153,11 @@ class Counters {
       const Access& store = *writes.front();
       const uint32_t i = use_.at(store);
       if (store.stored == kNoTerm || terms_.width(store.stored) != store.bytes * 8 ||
-          store.instruction->guard != ptx::kNone || summary_.graph.block_of(i) != summary_.graph.block_of(draw) || i < draw)
+          store.instruction->guard != ptx::kNone ||
+          summary_.graph.block_of(i) != summary_.graph.block_of(draw) || i < draw)
         continue;
-      if (std::any_of(use_.barriers().begin(), use_.barriers().end(), [&](uint32_t b) { return b > draw && b < i; }))
+      if (std::any_of(use_.barriers().begin(), use_.barriers().end(),
+                      [&](uint32_t b) { return b > draw && b < i; }))
         continue;
       List list{&store, place};
       bool numbered = false;
@@ -237,8 +240,9 @@ class Counters {
     const Access& store = *list.store;
     const auto& reads = use_.reads(list.place);
     // Who reads while others store may find anything.
-    if (counts.empty() ||
-        std::any_of(reads.begin(), reads.end(), [&](const Access* r) { return use_.meet(use_.at(*r), use_.at(store)); }))
+    if (counts.empty() || std::any_of(reads.begin(), reads.end(), [&](const Access* r) {
+          return use_.meet(use_.at(*r), use_.at(store));
+        }))
       return;
     const std::vector<Bound> bounds = bounds_of(store);
     const bool not_negative = is_never_negative(store);

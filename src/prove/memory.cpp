@@ -310,8 +310,8 @@ bool Machine::draw_ticket(const Step& step, Term at) {
   const Term drawn = terms_.unknown(w, "ticket");
   put(step, i.operands[0], drawn);
   if (recording_)
-    summary_.tickets.push_back({&i, terms_.mentions(drawn).front(), at, signed_of(*by, w), loops_,
-                                adds ? kNoTerm : operand});
+    summary_.tickets.push_back(
+        {&i, terms_.mentions(drawn).front(), at, signed_of(*by, w), loops_, adds ? kNoTerm : operand});
   return true;
 }
 

@@ -11,8 +11,8 @@ namespace {
 using ptx::Mod;
 using ptx::Space;
 
-constexpr double kMessageSeconds = 1.0;           // for one question
-constexpr Int kMostDrawn = (Int{1} << 31) - 1;    // so that a counter of 32 bits does not wrap
+constexpr double kMessageSeconds = 1.0;         // for one question
+constexpr Int kMostDrawn = (Int{1} << 31) - 1;  // so that a counter of 32 bits does not wrap
 
 class Messages {
  public:
@@ -68,8 +68,10 @@ class Messages {
         Variable& variable = terms_.var(var);
         if (variable.is_of_block) continue;
         variable.is_of_block = true;
-        if (known) variable.facts.push_back(terms_.compare(Op::Eq, terms_.of(var), stored));
         found_ = true;
+        if (!known) continue;
+        variable.facts.push_back(terms_.compare(Op::Eq, terms_.of(var), stored));
+        setting_.broadcast[var] = stored;
       }
   }
 
@@ -85,8 +87,8 @@ class Messages {
     const auto& vars = terms_.mentions(term);
     return std::all_of(vars.begin(), vars.end(), [&](Var v) {
       const Variable& variable = terms_.var(v);
-      return variable.kind == VarKind::Base || variable.kind == VarKind::Dim || variable.kind == VarKind::Block ||
-             variable.is_of_block;
+      return variable.kind == VarKind::Base || variable.kind == VarKind::Dim ||
+             variable.kind == VarKind::Block || variable.is_of_block;
     });
   }
 
@@ -142,7 +144,8 @@ class Messages {
       Lowering& lowering = counter.lowering;
       lowering.set_deadline(std::min(kMessageSeconds, setting_.until - work_seconds()));
       const Poly last = lowering.unsigned_value(ticket.last);
-      if (!lowering.proves(at_least_zero(plus(scale(last, -1), kMostDrawn - ticket.ticket.step)), kMessageSeconds))
+      if (!lowering.proves(at_least_zero(plus(scale(last, -1), kMostDrawn - ticket.ticket.step)),
+                           kMessageSeconds))
         return false;
       if (ticket.ticket.limit != kNoTerm &&
           (!is_uniform(ticket.ticket.limit) ||
@@ -150,9 +153,8 @@ class Messages {
                             kMessageSeconds)))
         return false;
       return is_zeroed(counter, draw.bytes) &&
-             std::all_of(summary_.accesses.begin(), summary_.accesses.end(), [&](const Access& access) {
-               return leaves_alone(access, draw, ticket);
-             });
+             std::all_of(summary_.accesses.begin(), summary_.accesses.end(),
+                         [&](const Access& access) { return leaves_alone(access, draw, ticket); });
     } catch (const TooHard&) {
       return false;
     }

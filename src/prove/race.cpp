@@ -303,7 +303,9 @@ class Races {
       });
   }
 
-  bool ordered(const Access& a, const Access& b) { return order_->is_before(a, b) || order_->is_before(b, a); }
+  bool ordered(const Access& a, const Access& b) {
+    return order_->is_before(a, b) || order_->is_before(b, a);
+  }
 
   // That a value which both have read decides whether they get here is told by the path alone, and makes for
   // long questions: it is asked last.
@@ -321,8 +323,9 @@ class Races {
     Terms& terms = setting_.terms;
     return std::any_of(one.access->path.begin(), one.access->path.end(), [&](Term condition) {
       const auto& vars = terms.mentions(condition);
-      return std::any_of(vars.begin(), vars.end(),
-                         [&](Var v) { return terms.var(v).loaded_from != kNoTerm || terms.var(v).is_of_block; });
+      return std::any_of(vars.begin(), vars.end(), [&](Var v) {
+        return terms.var(v).loaded_from != kNoTerm || terms.var(v).is_of_block;
+      });
     });
   }
 
@@ -391,7 +394,8 @@ class Races {
   // thread writes, because all threads pass the same barriers.
   void compare_cached(One& load) {
     for (One& other : ones_) {
-      if (other.place != load.place || other.access->effect == Effect::Read || !summary_.graph.reaches(other.at, load.at))
+      if (other.place != load.place || other.access->effect == Effect::Read ||
+          !summary_.graph.reaches(other.at, load.at))
         continue;
       if (!apart(other, load, Who::SameThread, {})) {
         open(other, load, Who::SameThread, {});

@@ -13,8 +13,7 @@ constexpr double kThreadSeconds = 1.0;  // for showing that one thread alone get
 
 }  // namespace
 
-SharedUse::SharedUse(Setting& setting)
-    : setting_(setting), terms_(setting.terms), summary_(setting.summary) {
+SharedUse::SharedUse(Setting& setting) : setting_(setting), terms_(setting.terms), summary_(setting.summary) {
   for (const Access& access : summary_.accesses) {
     if (access.space != Space::Shared && access.space != Space::Generic) continue;
     const auto base = base_of(terms_, access.address);
@@ -37,9 +36,9 @@ Term SharedUse::in_shared(Term address) {
 std::optional<uint32_t> SharedUse::set_before(const Access& store, const ThreadIndex& thread) {
   const auto barrier = next_barrier(at(store));
   if (!barrier) return std::nullopt;
-  const auto info =
-      std::find_if(summary_.barriers.begin(), summary_.barriers.end(),
-                   [&](const Barrier& one) { return one.instruction && at(*one.instruction) == *barrier; });
+  const auto info = std::find_if(summary_.barriers.begin(), summary_.barriers.end(), [&](const Barrier& one) {
+    return one.instruction && at(*one.instruction) == *barrier;
+  });
   if (info == summary_.barriers.end() || info->loops != store.loops ||
       info->control.size() > store.control.size() ||
       !std::equal(info->control.begin(), info->control.end(), store.control.begin()))
@@ -112,8 +111,8 @@ std::optional<ThreadIndex> only_thread(Setting& setting, const Access& access) {
       for (const Term condition : access.path) lowering.assume(condition);
       std::vector<Formula> same;
       for (size_t axis = 0; axis < 3; ++axis)
-        same.push_back(equal_to_zero(add(lowering.unsigned_value(summary.thread[axis]),
-                                         lowering.unsigned_value(thread[axis]), -1)));
+        same.push_back(equal_to_zero(
+            add(lowering.unsigned_value(summary.thread[axis]), lowering.unsigned_value(thread[axis]), -1)));
       if (lowering.proves(all_of(std::move(same)), kThreadSeconds)) return thread;
     } catch (const TooHard&) {
     }

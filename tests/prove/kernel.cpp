@@ -59,6 +59,7 @@ Launch launch_of(const KernelText& text) {
     at += word ? 4 : 8;
   }
   launch.parameter_bytes = at;
+  launch.zeroed = text.zeroed;
   return launch;
 }
 
