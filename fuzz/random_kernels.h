@@ -1,8 +1,5 @@
-// Small random calls of kernels in PTX, for contradicting proofs: index arithmetic, guards, loops, vectors, shared memory
-// with barriers, warp operations, atomics, asynchronous copies, several launches.
-//
-//   Choices choices(bytes, size);
-//   RandomCall call = random_call(choices);   // call.cases[0].launches[0].body …
+// Small random kernels in PTX, for contradicting proofs: index arithmetic, guards, loops, vectors, shared memory with barriers,
+// warp operations, atomics, asynchronous copies, messages between blocks.
 //
 // Arithmetic on random operands is hardly ever in bounds, and a proof that never succeeds cannot be wrong. So a
 // kernel is made of the usual parts (a guarded store, a strided loop, a reduction in shared memory), and each part
@@ -498,8 +495,65 @@ class KernelMaker : KernelWriter {
     known_.push_back(out);
   }
 
+  // One thread of each block leaves a word and draws a number; the block that drew the last, or just its thread, reads what the
+  // others have left. Or the number says which element the block is to store.
+  void last_block() {
+    const std::string w = fresh_long(), own = fresh_long(), at = fresh_long(), p = predicate(),
+                      q = predicate(), drawn = fresh(), last = fresh(), place = fresh(), limit = fresh(),
+                      over = label(), end = label();
+    const bool broadcasts = kernel_.static_shared > 0 && !choices_.one_in(4);
+    const auto fence = [&] {
+      if (!choices_.one_in(8)) add(choices_.one_in(12) ? "membar.cta;" : "membar.gl;");
+    };
+    kernel_.zeroed = !choices_.one_in(10);
+    add(fmt::format(
+        "ld.param.u64 {}, [p4]; and.b32 {}, %r5, 255; mul.wide.u32 {}, {}, 4; add.s64 {}, {}, {};", w, place,
+        at, place, own, w, at));
+    const std::string leave = fmt::format("st.global.u32 [{}+4], %r3;", own);
+    const bool all_leave = choices_.one_in(10);
+    if (all_leave) add(leave);
+    if (all_leave || choices_.one_in(8)) barrier();
+    add(fmt::format("sub.u32 {}, %r6, {}; mov.u32 {}, 0;", limit, choices_.one_in(10) ? 2 : 1, last));
+    add(fmt::format("setp.{}.u32 {}, %r3, {}; @{} bra {};", choices_.one_in(12) ? "gt" : "ne", p,
+                    choices_.one_in(8) ? "1" : "0", p, over));
+    if (!all_leave) add(leave);
+    fence();
+    add(choices_.one_in(3)
+            ? fmt::format("atom.global.inc.u32 {}, [{}], {};", drawn, w, limit)
+            : fmt::format("atom.global.add.u32 {}, [{}], {};", drawn, w, choices_.one_in(12) ? 2 : 1));
+    if (choices_.one_in(16)) add(fmt::format("st.global.u32 [{}+4], %r5;", own));
+    add(fmt::format("setp.{}.u32 {}, {}, {}; selp.u32 {}, 1, 0, {};", choices_.one_in(8) ? "ge" : "eq", q,
+                    drawn, limit, last, q));
+    const bool numbers = choices_.one_in(3);
+    if (choices_.one_in(2)) fence();
+    if (broadcasts) add(fmt::format("st.shared.u32 [c], {};", numbers ? drawn : last));
+    add(over + ":");
+    const std::string got = broadcasts ? fresh() : numbers ? drawn : last;
+    if (broadcasts) barrier(10);
+    if (broadcasts) add(fmt::format("ld.shared.u32 {}, [c];", got));
+    if (numbers) {
+      if (!broadcasts) add(fmt::format("@{} bra {};", p, end));
+      leave_unless_below(got, "%r1", end);
+      plain_store(got);
+    } else {
+      const std::string r = predicate(), sum = fresh();
+      add(fmt::format("setp.eq.u32 {}, {}, 0; @{} bra {};", r, got, r, end));
+      if (!choices_.one_in(3)) add(fmt::format("@{} bra {};", p, end));
+      fence();
+      add(fmt::format("ld.global.u32 {}, [{}+{}];", sum, w, 4 + 4 * choices_.below(3)));
+      if (choices_.one_in(4)) add(fmt::format("st.global.u32 [{}], 0;", w));
+      add(fmt::format("st.global.u32 [%rd2], {};", sum));
+    }
+    add(end + ":");
+    if (choices_.one_in(3)) barrier();
+  }
+
   void part(int depth) {
-    switch (choices_.below(22)) {
+    switch (choices_.below(25)) {
+      case 22:
+      case 23:
+      case 24:
+        return last_block();
       case 0:
       case 1:
       case 2:
@@ -542,60 +596,5 @@ class KernelMaker : KernelWriter {
     }
   }
 };
-
-class CallMaker {
- public:
-  explicit CallMaker(Choices& choices) : choices_(choices) {}
-
-  RandomCall make() {
-    call_.large = choices_.one_in(3);
-    const bool fours = choices_.one_in(4);
-    call_.dims = fmt::format("n = {{ min = {}, max = {}{} }}\nm = {{ min = 1, max = {} }}", fours ? 4 : 1,
-                             call_.large ? "3000000"
-                             : fours     ? "12"
-                                         : "9",
-                             fours ? ", multiple_of = 4" : "", call_.large ? "700" : "4");
-    tensors();
-    if (choices_.one_in(6)) {
-      using When = RandomCase::When;
-      const bool multiples = choices_.one_in(2) && !fours;
-      add_case(multiples ? When::MultipleOf4 : When::AtLeast5);
-      add_case(multiples ? When::NoMultipleOf4 : When::AtMost4);
-    } else {
-      add_case(RandomCase::When::Always);
-    }
-    return std::move(call_);
-  }
-
- private:
-  void tensors() {
-    extent_ = static_cast<Extent>(choices_.below(4));
-    static constexpr const char* kShapes[] = {"\"n\"", "\"n\", \"m\"", "\"n + m\"", "\"4 * n\""};
-    const char* shape = kShapes[static_cast<size_t>(extent_)];
-    call_.output = choices_.one_in(2);
-    call_.y = fmt::format("dtype = \"i32\"\nshape = [{}]\n{}", shape,
-                          call_.output ? "role = \"out\"" : "role = \"inout\"\nvalues = \"integers(0, 3)\"");
-    call_.x = fmt::format("dtype = \"i32\"\nshape = [{}]\nvalues = \"index(n)\"", shape);
-  }
-
-  void add_case(RandomCase::When when) {
-    RandomCase one;
-    one.when = when;
-    if (call_.output && choices_.one_in(8)) one.filled = choices_.one_in(2) ? "4 * n" : "4 * n - 4";
-    const uint32_t launches = choices_.one_in(4) ? 2 : 1;
-    const uint32_t covering = call_.output && !choices_.one_in(3) ? choices_.below(launches) : launches;
-    for (uint32_t i = 0; i < launches; ++i)
-      one.launches.push_back(KernelMaker(choices_, extent_, call_.large).make(i == covering));
-    call_.cases.push_back(std::move(one));
-  }
-
-  Choices& choices_;
-  RandomCall call_;
-  Extent extent_ = Extent::N;
-};
-
-inline RandomCall random_call(Choices& choices) {
-  return CallMaker(choices).make();
-}
 
 }  // namespace assay::fuzz

@@ -160,21 +160,22 @@ class Messages {
     }
   }
 
+  // Where parts of the call may run at the same time, what was filled before may not be there yet.
   bool is_zeroed(Lowered& counter, uint32_t bytes) {
-    return std::any_of(setting_.launch.zeroed.begin(), setting_.launch.zeroed.end(), [&](const Fill& fill) {
-      const auto from = setting_.dims.term(*fill.offset), size = setting_.dims.term(*fill.bytes);
-      if (fill.array != counter.array->name || !from || !size) return false;
-      const Poly begin = counter.lowering.poly(*from);
-      const Poly distance = add(counter.offset, begin, -1);
-      return counter.lowering.proves(
-          all_of({at_least_zero(distance),
-                  at_least_zero(plus(add(counter.lowering.poly(*size), distance, -1), -Int{bytes}))}),
-          kMessageSeconds);
-    });
+    return !setting_.launch.overlaps &&
+           std::any_of(setting_.launch.zeroed.begin(), setting_.launch.zeroed.end(), [&](const Fill& fill) {
+             const auto from = setting_.dims.term(*fill.offset), size = setting_.dims.term(*fill.bytes);
+             if (fill.array != counter.array->name || !from || !size) return false;
+             const Poly begin = counter.lowering.poly(*from);
+             const Poly distance = add(counter.offset, begin, -1);
+             return counter.lowering.proves(
+                 all_of({at_least_zero(distance),
+                         at_least_zero(plus(add(counter.lowering.poly(*size), distance, -1), -Int{bytes}))}),
+                 kMessageSeconds);
+           });
   }
 
-  // An access that does not write the counter, or only behind the last draw: a thread that writes it knowing that its block
-  // drew `last` does so after all draws.
+  // An access that does not write the counter, or only behind all draws.
   bool leaves_alone(const Access& access, const Access& draw, const GridTicket& ticket) {
     if (access.effect == Effect::Read || access.instruction == draw.instruction) return true;
     const Array& counter = summary_.arrays.at(*base_of(terms_, draw.address));
@@ -183,9 +184,18 @@ class Messages {
       if (!base) return false;
       const Array& array = summary_.arrays.at(*base);
       if (array.name != counter.name) continue;
-      if (!is_apart(access, part, draw) && !implies_last(setting_, access, ticket)) return false;
+      if (!is_apart(access, part, draw) && !comes_last(access, draw, ticket)) return false;
     }
     return true;
+  }
+
+  // A thread that writes knowing that its block drew `last` does so after the draws of all other blocks. With one block there is
+  // nothing to know; so it must be the thread that draws, and no way may lead from the write to the draw.
+  bool comes_last(const Access& access, const Access& draw, const GridTicket& ticket) {
+    if (summary_.graph.reaches(use_.at(access), use_.at(draw)) || !implies_last(setting_, access, ticket))
+      return false;
+    const auto thread = only_thread(setting_, access);
+    return thread && std::equal(thread->begin(), thread->end(), ticket.thread);
   }
 
   bool is_apart(const Access& access, const Part& part, const Access& draw) {

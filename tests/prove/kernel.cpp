@@ -60,6 +60,7 @@ Launch launch_of(const KernelText& text) {
   }
   launch.parameter_bytes = at;
   launch.zeroed = text.zeroed;
+  launch.overlaps = text.overlaps;
   return launch;
 }
 

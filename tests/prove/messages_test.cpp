@@ -262,6 +262,31 @@ TEST(GridTickets, that_begin_again_are_not) {
   EXPECT_EQ(k.coverage().status, Status::Unknown);
 }
 
+TEST(GridTickets, need_the_host_code_to_have_set_their_counter) {
+  KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;");
+  text.overlaps = true;  // it may still be about to
+  EXPECT_EQ(ProvedKernel(text).prove(prove_races).status, Status::Unknown);
+  text.overlaps = false;
+  text.zeroed.clear();
+  EXPECT_EQ(ProvedKernel(text).prove(prove_races).status, Status::Unknown);
+}
+
+// Of one block everything is the last.
+TEST(GridTickets, are_not_set_before_by_a_single_block) {
+  for (const char* by : {"setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; st.global.u32 [%rd5], 5; MORE:",
+                         "setp.eq.u32 %p6, %r5, 0; @%p6 bra MORE; setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; "
+                         "st.global.u32 [%rd5], 5; MORE:"}) {
+    KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;", "");
+    text.body = std::string("mov.u32 %r30, %nctaid.x; ") + text.body;
+    const std::string load = "ld.param.u64 %rd5, [p3];", read = "ld.shared.u32 %r22, [c];";
+    text.body.insert(text.body.find(load) + load.size(), by);
+    text.body.insert(text.body.find(read) + read.size(),
+                     "mul.wide.u32 %rd7, %r22, 1024; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f1, [%rd8];");
+    text.x = "dtype = \"f32\"\nshape = [\"256 * ceil_div(n, 256)\"]";
+    EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown) << by;
+  }
+}
+
 TEST(GridTickets, cover_what_they_count) {
   ProvedKernel by_two(tiles("atom.global.add.u32 %r20, [%rd5], 2;"));
   EXPECT_EQ(by_two.coverage().status, Status::Unknown);
