@@ -207,7 +207,7 @@ class Executor {
     });
   }
 
-  Exits run_body(uint32_t head, const State& entry, const Guesses& guesses, Var count) {
+  Exits run_body(uint32_t head, const State& entry, const RegisterGuesses& guesses, Var count) {
     State start = entry;
     for (const auto& [reg, guess] : guesses) start.registers[reg] = guess.head;
     const uint32_t outer = std::exchange(loop_head_, head);
@@ -225,9 +225,10 @@ class Executor {
   }
 
   // A run from a head of which nothing is known shows what the body does to each register.
-  Guesses first_guesses(uint32_t head, const State& entry, const std::set<uint32_t>& written, Term k) {
+  RegisterGuesses first_guesses(uint32_t head, const State& entry, const std::set<uint32_t>& written,
+                                Term k) {
     const Var before = terms_.variables();
-    Guesses blank;
+    RegisterGuesses blank;
     for (const uint32_t reg : written)
       if (entry.registers[reg] != kNoTerm)
         blank[reg].head = terms_.unknown(terms_.width(entry.registers[reg]), "head");
@@ -236,10 +237,10 @@ class Executor {
     const Exits exits = quiet([&] { return run_body(head, entry, blank, terms_.mentions(k).front()); });
     if (exits.back.empty()) return {};
     const State back = merge(exits.back);
-    Guesses guesses;
+    RegisterGuesses guesses;
     for (const auto& [reg, seen] : blank) {
       const Term start = entry.registers[reg], next = back.registers[reg];
-      Guess guess;
+      RegisterGuess guess;
       if (start != kNoTerm && next != kNoTerm && terms_.width(next) == terms_.width(start))
         guess = registers_.guess_of(start, seen.head, next, before, k);
       guesses[reg] = guess;
@@ -256,12 +257,12 @@ class Executor {
     variable.high = Int{1} << 62;  // no thread lives to see more iterations than that
     const Term k = terms_.variable(std::move(variable));
     const Var count = terms_.mentions(k).front();
-    Guesses guesses = first_guesses(head, entry, written, k);
+    RegisterGuesses guesses = first_guesses(head, entry, written, k);
     if (guesses.empty())
       for (const uint32_t reg : written) guesses[reg] = {};
     for (bool stable = false; !stable;) {
       for (auto& [reg, guess] : guesses)
-        if (guess.kind == Guess::Kind::Unknown)
+        if (guess.kind == RegisterGuess::Kind::Unknown)
           guess.head = entry.registers[reg] == kNoTerm
                            ? kNoTerm
                            : terms_.unknown(terms_.width(entry.registers[reg]), "carried");
@@ -286,9 +287,9 @@ class Executor {
       info.exits.emplace_back(edge.state.path.begin() + static_cast<std::ptrdiff_t>(entry.path.size()),
                               edge.state.path.end());
     for (const auto& [reg, guess] : guesses)
-      if (guess.kind == Guess::Kind::Grows)
+      if (guess.kind == RegisterGuess::Kind::Grows)
         info.inductions.push_back({guess.head, entry.registers[reg], guess.step});
-      else if (guess.kind == Guess::Kind::Shifted)
+      else if (guess.kind == RegisterGuess::Kind::Shifted)
         info.shifted.push_back(guess.head);
     if (!exits.back.empty()) {
       const State back = merge(std::move(exits.back));
@@ -303,11 +304,12 @@ class Executor {
 
   // The conditions of the back edge that speak only of k and of what was there before the loop. The others
   // speak of what one iteration alone has seen, and say nothing about the next.
-  std::vector<Term> repeats(const State& back, size_t entry, Var before, const Guesses& guesses) {
+  std::vector<Term> repeats(const State& back, size_t entry, Var before, const RegisterGuesses& guesses) {
     std::set<Var> own;
     for (const auto& [reg, guess] : guesses) {
       own.insert(guess.own.begin(), guess.own.end());
-      if (guess.head != kNoTerm && (guess.kind == Guess::Kind::Shifted || guess.kind == Guess::Kind::Unknown))
+      if (guess.head != kNoTerm &&
+          (guess.kind == RegisterGuess::Kind::Shifted || guess.kind == RegisterGuess::Kind::Unknown))
         own.insert(terms_.mentions(guess.head).front());
     }
     std::vector<Term> open(back.path.begin() + static_cast<std::ptrdiff_t>(entry), back.path.end()), kept;

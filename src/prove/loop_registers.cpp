@@ -11,27 +11,29 @@ namespace {
 constexpr size_t kMostSelected = 64;  // of values that a loop selects from
 
 // Whether a register's value at the head is a function of k and of what was there before the loop.
-bool is_described(const Guess& guess) {
-  return guess.kind == Guess::Kind::Grows || guess.kind == Guess::Kind::Follows ||
-         guess.kind == Guess::Kind::Same;
+bool is_described(const RegisterGuess& guess) {
+  return guess.kind == RegisterGuess::Kind::Grows || guess.kind == RegisterGuess::Kind::Follows ||
+         guess.kind == RegisterGuess::Kind::Same;
 }
 
 }  // namespace
 
-Guess LoopRegisters::guess_of(Term start, Term head, Term next, Var before, Term k) {
+RegisterGuess LoopRegisters::guess_of(Term start, Term head, Term next, Var before, Term k) {
   const unsigned width = terms_.width(start);
-  if (next == head || next == start) return {Guess::Kind::Same, start, kNoTerm, kNoTerm};
+  if (next == head || next == start) return {RegisterGuess::Kind::Same, start, kNoTerm, kNoTerm};
   if (width == 0) return {};
   const Term step = terms_.canonical(terms_.sub(next, head));
   const std::vector<Var>& vars = terms_.mentions(step);
   // Variables of this loop's body have numbers from `before` on.
   if (std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before; })) {
     const Term value = terms_.add(start, terms_.mul(terms_.trunc(k, width), step));
-    return {Guess::Kind::Grows, terms_.canonical(value), step, kNoTerm};
+    return {RegisterGuess::Kind::Grows, terms_.canonical(value), step, kNoTerm};
   }
-  if (Guess turns = alternating(start, head, next, before, k); turns.kind != Guess::Kind::Unknown)
+  if (RegisterGuess turns = alternating(start, head, next, before, k);
+      turns.kind != RegisterGuess::Kind::Unknown)
     return turns;
-  if (Guess narrow = narrow_counter(start, head, next, before, k); narrow.kind != Guess::Kind::Unknown)
+  if (RegisterGuess narrow = narrow_counter(start, head, next, before, k);
+      narrow.kind != RegisterGuess::Kind::Unknown)
     return narrow;
   const Node& node = terms_[next];
   if (node.op == Op::LShr && node.a == head && terms_.is_constant(node.b) && terms_.is_constant(start))
@@ -40,7 +42,7 @@ Guess LoopRegisters::guess_of(Term start, Term head, Term next, Var before, Term
 }
 
 // A counter of fewer bits than its register (`unsigned short r`): it grows modulo 2^bits, and is extended each time.
-Guess LoopRegisters::narrow_counter(Term start, Term head, Term next, Var before, Term k) {
+RegisterGuess LoopRegisters::narrow_counter(Term start, Term head, Term next, Var before, Term k) {
   const unsigned width = terms_.width(start);
   const Node extended = terms_[settled(next)];
   if (extended.op != Op::ZExt && extended.op != Op::SExt) return {};
@@ -54,12 +56,12 @@ Guess LoopRegisters::narrow_counter(Term start, Term head, Term next, Var before
   const Term first = terms_.canonical(terms_.trunc(settled(start), narrow));
   if (extend(first) != settled(start)) return {};
   const Term value = terms_.add(first, terms_.mul(terms_.trunc(k, narrow), step));
-  return {Guess::Kind::Follows, extend(terms_.canonical(value)), kNoTerm, kNoTerm};
+  return {RegisterGuess::Kind::Follows, extend(terms_.canonical(value)), kNoTerm, kNoTerm};
 }
 
 // Two values by turns: `turn ^= 1`, `turn = 1 - turn`. What goes back is f(head), with f(f(v)) = v: so the head holds the
 // start in even iterations and f(start) in odd ones.
-Guess LoopRegisters::alternating(Term start, Term head, Term next, Var before, Term k) {
+RegisterGuess LoopRegisters::alternating(Term start, Term head, Term next, Var before, Term k) {
   const auto is_before = [&](Term term) {
     const std::vector<Var>& vars = terms_.mentions(term);
     return std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before; });
@@ -74,11 +76,11 @@ Guess LoopRegisters::alternating(Term start, Term head, Term next, Var before, T
   };
   const Term odd = terms_.bitwise(Op::And, k, terms_.constant(1, 64));
   const Term value = terms_.ite(terms_.compare(Op::Eq, odd, terms_.constant(0, 64)), start, other(start));
-  return {Guess::Kind::Alternates, terms_.zext(value, width), by, other(value)};
+  return {RegisterGuess::Kind::Alternates, terms_.zext(value, width), by, other(value)};
 }
 
 // start, start >> by, start >> 2 by, …: finitely many values, the last of which is 0.
-Guess LoopRegisters::shifted(Term start, Bits by) {
+RegisterGuess LoopRegisters::shifted(Term start, Bits by) {
   const unsigned width = terms_.width(start);
   Variable variable{fmt::format("shifted{}", terms_.variables()), VarKind::Unknown};
   variable.width = static_cast<uint8_t>(width);
@@ -90,7 +92,8 @@ Guess LoopRegisters::shifted(Term start, Bits by) {
     if (value == 0) break;
   }
   terms_.var(terms_.mentions(head).front()).facts.push_back(any);
-  return {Guess::Kind::Shifted, head, kNoTerm, terms_.bitwise(Op::LShr, head, terms_.constant(by, width))};
+  return {RegisterGuess::Kind::Shifted, head, kNoTerm,
+          terms_.bitwise(Op::LShr, head, terms_.constant(by, width))};
 }
 
 // One form for terms that are equal by ring laws, inside extensions as well. A mask of 8 or 16 bits is a conversion: it is
@@ -121,7 +124,7 @@ Term LoopRegisters::settled(Term term) {
 // the head of iteration k it is what iteration k - 1 made of them. If that is linear in k, it grows as they do; it need not
 // be, as where the index is a counter of 32 bits, extended, that may wrap. That it began as this says for k = 0 is asked
 // here; that it goes on so is verified with the other guesses.
-void LoopRegisters::find_followers(Guesses& guesses, const Guesses& blank, const State& entry,
+void LoopRegisters::find_followers(RegisterGuesses& guesses, const RegisterGuesses& blank, const State& entry,
                                    const State& back, Var before, Var count) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -131,7 +134,7 @@ void LoopRegisters::find_followers(Guesses& guesses, const Guesses& blank, const
         described[terms_.mentions(seen.head).front()] = guesses[reg].head;
     for (const auto& [reg, seen] : blank) {
       const Term start = entry.registers[reg], next = back.registers[reg];
-      if (seen.head == kNoTerm || guesses[reg].kind != Guess::Kind::Unknown || next == kNoTerm ||
+      if (seen.head == kNoTerm || guesses[reg].kind != RegisterGuess::Kind::Unknown || next == kNoTerm ||
           terms_.width(seen.head) == 0 || terms_.width(next) != terms_.width(seen.head))
         continue;
       const Term sent = terms_.substitute(next, described);
@@ -143,7 +146,7 @@ void LoopRegisters::find_followers(Guesses& guesses, const Guesses& blank, const
       const std::vector<Var>& of_step = terms_.mentions(step);
       if (settled(terms_.substitute(head, {{count, terms_.constant(0, 64)}})) != settled(start)) continue;
       const bool grows = std::find(of_step.begin(), of_step.end(), count) == of_step.end();
-      guesses[reg] = {grows ? Guess::Kind::Grows : Guess::Kind::Follows, head, step, kNoTerm};
+      guesses[reg] = {grows ? RegisterGuess::Kind::Grows : RegisterGuess::Kind::Follows, head, step, kNoTerm};
       changed = true;
     }
   }
@@ -176,23 +179,23 @@ std::vector<Term> LoopRegisters::choices(Term term, const std::map<Term, uint32_
   return found;
 }
 
-void LoopRegisters::find_selections(Guesses& guesses, const Guesses& blank, const State& entry,
-                                    const State& back, Var before, Var count) {
+void LoopRegisters::find_selections(RegisterGuesses& guesses, const RegisterGuesses& blank,
+                                    const State& entry, const State& back, Var before, Var count) {
   std::map<Var, Term> described;     // what is at the head, as far as it is guessed already
   std::map<Term, uint32_t> carried;  // the others, by their blank heads
   for (const auto& [reg, seen] : blank) {
     if (seen.head == kNoTerm) continue;
-    const Guess& guess = guesses[reg];
+    const RegisterGuess& guess = guesses[reg];
     if (is_described(guess))
       described[terms_.mentions(seen.head).front()] = guess.head;
-    else if (guess.kind == Guess::Kind::Unknown && terms_.width(seen.head) >= 32)
+    else if (guess.kind == RegisterGuess::Kind::Unknown && terms_.width(seen.head) >= 32)
       carried[seen.head] = reg;
   }
-  std::map<uint32_t, Guess> found;
+  std::map<uint32_t, RegisterGuess> found;
   for (const auto& [head, reg] : carried) {
     if (back.registers[reg] == kNoTerm || terms_.width(back.registers[reg]) != terms_.width(head)) continue;
-    Guess guess;
-    guess.kind = Guess::Kind::Selected;
+    RegisterGuess guess;
+    guess.kind = RegisterGuess::Kind::Selected;
     guess.among = {reg};
     bool all = true;
     const std::vector<Term> between = choices(back.registers[reg], carried);
@@ -212,7 +215,7 @@ void LoopRegisters::find_selections(Guesses& guesses, const Guesses& blank, cons
   for (bool changed = true; changed;) {
     changed = false;
     for (auto at = found.begin(); at != found.end();) {
-      Guess& guess = at->second;
+      RegisterGuess& guess = at->second;
       const std::set<uint32_t> among = guess.among;
       if (!std::all_of(among.begin(), among.end(), [&](uint32_t r) { return found.contains(r); })) {
         at = found.erase(at);
@@ -221,7 +224,7 @@ void LoopRegisters::find_selections(Guesses& guesses, const Guesses& blank, cons
       }
       const size_t size = guess.among.size() + guess.offers.size();
       for (const uint32_t other : among) {
-        const Guess source = found.at(other);
+        const RegisterGuess source = found.at(other);
         guess.among.insert(source.among.begin(), source.among.end());
         guess.offers.insert(source.offers.begin(), source.offers.end());
       }
@@ -239,7 +242,7 @@ void LoopRegisters::find_selections(Guesses& guesses, const Guesses& blank, cons
 }
 
 // Offers that differ by constants are one, plus a number in between: that allows more, not less.
-Term LoopRegisters::selected(Guess& guess, const std::set<Term>& starts, Var count) {
+Term LoopRegisters::selected(RegisterGuess& guess, const std::set<Term>& starts, Var count) {
   const unsigned width = terms_.width(*starts.begin());
   const auto fresh = [&](Variable variable) {
     const Term term = terms_.variable(std::move(variable));
@@ -298,10 +301,10 @@ Term LoopRegisters::selected(Guess& guess, const std::set<Term>& starts, Var cou
   return value;
 }
 
-bool LoopRegisters::is_selection(const Guess& guess, Term back, const Guesses& guesses) {
+bool LoopRegisters::is_selection(const RegisterGuess& guess, Term back, const RegisterGuesses& guesses) {
   std::map<Term, uint32_t> heads;
   for (const auto& [reg, other] : guesses)
-    if (other.kind == Guess::Kind::Selected) heads[other.head] = reg;
+    if (other.kind == RegisterGuess::Kind::Selected) heads[other.head] = reg;
   const std::vector<Term> between = choices(back, heads);
   return !between.empty() && std::all_of(between.begin(), between.end(), [&](Term choice) {
     const auto source = heads.find(choice);
@@ -310,13 +313,15 @@ bool LoopRegisters::is_selection(const Guess& guess, Term back, const Guesses& g
   });
 }
 
-bool LoopRegisters::verified(const Guess& guess, Term back, Var count, const Guesses& guesses) {
-  if (guess.kind == Guess::Kind::Unknown) return true;
+bool LoopRegisters::verified(const RegisterGuess& guess, Term back, Var count,
+                             const RegisterGuesses& guesses) {
+  if (guess.kind == RegisterGuess::Kind::Unknown) return true;
   if (back == kNoTerm) return false;
-  if (guess.kind == Guess::Kind::Selected) return is_selection(guess, back, guesses);
-  if (guess.kind == Guess::Kind::Same) return back == guess.head;
-  if (guess.kind == Guess::Kind::Shifted) return back == guess.next;
-  if (guess.kind == Guess::Kind::Alternates) return terms_.canonical(back) == terms_.canonical(guess.next);
+  if (guess.kind == RegisterGuess::Kind::Selected) return is_selection(guess, back, guesses);
+  if (guess.kind == RegisterGuess::Kind::Same) return back == guess.head;
+  if (guess.kind == RegisterGuess::Kind::Shifted) return back == guess.next;
+  if (guess.kind == RegisterGuess::Kind::Alternates)
+    return terms_.canonical(back) == terms_.canonical(guess.next);
   const Term next = terms_.add(terms_.of(count), terms_.constant(1, 64));
   const Term expected = terms_.substitute(guess.head, {{count, next}});
   return settled(expected) == settled(back);

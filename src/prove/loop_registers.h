@@ -11,7 +11,7 @@
 namespace assay::prove {
 
 // How a register that the body changes looks at the head of iteration k.
-struct Guess {
+struct RegisterGuess {
   enum class Kind : uint8_t {
     Same,
     Grows,
@@ -29,7 +29,7 @@ struct Guess {
   std::set<Term> offers{};
   std::vector<Var> own{};  // variables that its head brings in
 };
-using Guesses = std::map<uint32_t, Guess>;  // by register
+using RegisterGuesses = std::map<uint32_t, RegisterGuess>;  // by register
 
 class LoopRegisters {
  public:
@@ -37,23 +37,23 @@ class LoopRegisters {
 
   // What the body does to a register: `start` is its value before the loop, `head` the one that a run of the body began with,
   // of which nothing is known, and `next` what that run sends back to the head. Variables from `before` on are the body's.
-  Guess guess_of(Term start, Term head, Term next, Var before, Term k);
+  RegisterGuess guess_of(Term start, Term head, Term next, Var before, Term k);
   // The same for registers that are computed from others. `blank`: the heads that the run began with.
-  void find_followers(Guesses& guesses, const Guesses& blank, const State& entry, const State& back,
-                      Var before, Var count);
-  void find_selections(Guesses& guesses, const Guesses& blank, const State& entry, const State& back,
-                       Var before, Var count);
+  void find_followers(RegisterGuesses& guesses, const RegisterGuesses& blank, const State& entry,
+                      const State& back, Var before, Var count);
+  void find_selections(RegisterGuesses& guesses, const RegisterGuesses& blank, const State& entry,
+                       const State& back, Var before, Var count);
   // Whether what goes back to the head is the description at k + 1.
-  bool verified(const Guess& guess, Term back, Var count, const Guesses& guesses);
+  bool verified(const RegisterGuess& guess, Term back, Var count, const RegisterGuesses& guesses);
 
  private:
   Term settled(Term term);
   std::vector<Term> choices(Term term, const std::map<Term, uint32_t>& down_to) const;
-  Term selected(Guess& guess, const std::set<Term>& starts, Var count);
-  bool is_selection(const Guess& guess, Term back, const Guesses& guesses);
-  Guess narrow_counter(Term start, Term head, Term next, Var before, Term k);
-  Guess alternating(Term start, Term head, Term next, Var before, Term k);
-  Guess shifted(Term start, Bits by);
+  Term selected(RegisterGuess& guess, const std::set<Term>& starts, Var count);
+  bool is_selection(const RegisterGuess& guess, Term back, const RegisterGuesses& guesses);
+  RegisterGuess narrow_counter(Term start, Term head, Term next, Var before, Term k);
+  RegisterGuess alternating(Term start, Term head, Term next, Var before, Term k);
+  RegisterGuess shifted(Term start, Bits by);
 
   Terms& terms_;
 };

@@ -8,7 +8,7 @@ namespace {
 
 using ptx::Space;
 
-constexpr unsigned kSharedBits = 32;    // that tell shared addresses apart
+constexpr unsigned kAddressBits = 32;   // that tell shared addresses apart
 constexpr double kThreadSeconds = 1.0;  // for showing that one thread alone gets to an access
 
 }  // namespace
@@ -29,7 +29,7 @@ SharedUse::SharedUse(Setting& setting) : setting_(setting), terms_(setting.terms
 }
 
 Term SharedUse::in_shared(Term address) {
-  return terms_.canonical(terms_.trunc(address, kSharedBits));
+  return terms_.canonical(terms_.trunc(address, kAddressBits));
 }
 
 // The thread is in the same loops, and what decides beyond the barrier's own conditions holds for it.
