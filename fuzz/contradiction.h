@@ -19,9 +19,9 @@
 #include "checks/checks.h"
 #include "finding/message.h"
 #include "fuzz/index_trace.h"
-#include "fuzz/random_kernels.h"
-#include "prove/counters.h"
+#include "fuzz/random_calls.h"
 #include "prove/coverage.h"
+#include "prove/messages.h"
 #include "prove/prove.h"
 #include "vgpu/device.h"
 
@@ -53,11 +53,12 @@ class Contradiction {
   static std::string ptx(const RandomLaunch& launch, bool with_trace) {
     return fmt::format(
         ".version 8.0\n.target sm_80\n.address_size 64\n{}\n.visible .entry k(.param .u64 p0, .param .u64 "
-        "p1, .param .u32 p2, .param .u32 p3{})\n{{\n.reg .pred %p<400>; .reg .b32 %r<900>; .reg .b64 "
+        "p1, .param .u32 p2, .param .u32 p3, .param .u64 p4{})\n{{\n.reg .pred %p<400>; .reg .b32 %r<900>; "
+        ".reg .b64 "
         "%rd<400>; "
         ".reg .b16 %h<100>;\n{}{}ret;\n}}\n",
-        launch.shared, with_trace ? ", .param .u64 p4" : "", with_trace ? IndexTrace::kRegisters : "",
-        with_trace ? "  ld.param.u64 %flag, [p4]; cvta.to.global.u64 %flag, %flag;\n" + traced(launch.body)
+        launch.shared, with_trace ? ", .param .u64 p5" : "", with_trace ? IndexTrace::kRegisters : "",
+        with_trace ? "  ld.param.u64 %flag, [p5]; cvta.to.global.u64 %flag, %flag;\n" + traced(launch.body)
                    : launch.body);
   }
 
@@ -81,6 +82,7 @@ class Contradiction {
   static constexpr int64_t kMostThreads = 20000;               // of a launch that is run
   static constexpr int kLegalShapes = 200;                     // at which a launch is looked at only
   static constexpr int64_t kSharedLimit = 48 * 1024;           // bytes
+  static constexpr uint64_t kWorkspace = 1040;                 // bytes
   static constexpr uint64_t kReach = uint64_t{64} << 20;       // bytes
 
   // A launch of the call, with the case that it belongs to.
@@ -97,8 +99,9 @@ class Contradiction {
   std::string toml() const {
     const char* j = two_dims() ? ", j" : "";
     return fmt::format(
-        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\", \"n\", \"m\"]\ngrid = "
-        "[1]\nblock = [1]\n"
+        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\", \"n\", \"m\", "
+        "\"workspace\"]\ngrid = "
+        "[1]\nblock = [1]\nworkspace_bytes = \"1040\"\n"
         "[dims]\n{}\n[tensors.x]\n{}\n[tensors.y]\n{}\n[reference]\nformula = \"y[i{}] = {}\"\n",
         call_.dims, call_.x, call_.y, j, call_.output ? "0" : fmt::format("y[i{}]", j));
   }
@@ -163,7 +166,10 @@ class Contradiction {
     launch.pointers[8] = {"y", prove::Expr::literal(0)};
     launch.words[16] = expr("n");
     launch.words[20] = expr("m");
-    launch.parameter_bytes = 24;
+    launch.pointers[24] = {"workspace", prove::Expr::literal(0)};
+    launch.parameter_bytes = 32;
+    if (text.zeroed)
+      launch.zeroed = {{"workspace", prove::Expr::literal(0), prove::Expr::literal(4), true, 0}};
     return launch;
   }
 
@@ -178,7 +184,7 @@ class Contradiction {
       prove::Dims dims(terms, contract_);
       const auto summary =
           prove::execute(terms, dims, one.module, one.module.functions.front(), one.launch, {});
-      if (!summary || !summary->gaps.empty()) return {"x", "y"};
+      if (!summary || !summary->gaps.empty()) return {"x", "y", "workspace"};
       for (const std::string& name : prove::written_arrays(terms, *summary)) names.insert(name);
     }
     return {names.begin(), names.end()};
@@ -207,7 +213,7 @@ class Contradiction {
     setting.most_counterexamples = 0;
     setting.until = prove::work_seconds() + kSeconds;
     // What threads exchange is what it is taken for if all of them get there, as in Prover::prove_one.
-    if ((summary->exchanges |= prove::describe_counters(setting)) &&
+    if ((summary->exchanges |= prove::describe_messages(setting)) &&
         prove::prove_barriers(setting).status != prove::Status::Proved)
       return;
     using Prove = prove::Obligation (*)(prove::Setting&);
@@ -299,7 +305,7 @@ class Contradiction {
   }
 
   struct Memory {
-    uint64_t x = 0, y = 0, flag = 0, y_bytes = 0;
+    uint64_t x = 0, y = 0, workspace = 0, flag = 0, y_bytes = 0;
   };
 
   Memory allocate(vgpu::Device& device, const contract::Shape& shape, int filling) {
@@ -318,6 +324,10 @@ class Contradiction {
       (is_x ? memory.x : memory.y) = address;
       if (!is_x) memory.y_bytes = bytes;
     }
+    memory.workspace = *device.memory().allocate(kWorkspace, 256, vgpu::MemoryKind::Device, "workspace");
+    fill(reinterpret_cast<uint32_t*>(device.memory().host(memory.workspace, kWorkspace)), kWorkspace / 4, 9,
+         filling);
+    device.memory().mark_initialised(memory.workspace, kWorkspace);
     // Out of the reach of accesses that leave the tensors.
     (void)device.memory().allocate(kReach, 256, vgpu::MemoryKind::Device, "nothing");
     memory.flag = *device.memory().allocate(4, 256, vgpu::MemoryKind::Device, "flag");
@@ -333,12 +343,14 @@ class Contradiction {
       std::abort();
     }
     const auto n = static_cast<uint32_t>(shape.at("n")), m = static_cast<uint32_t>(shape.at("m"));
-    std::vector<std::byte> parameters(with_trace ? 32 : 24);
+    std::vector<std::byte> parameters(with_trace ? 40 : 32);
+    if (one.text->zeroed) std::memset(device.memory().host(memory.workspace, 4), 0, 4);
     std::memcpy(parameters.data(), &memory.x, 8);
     std::memcpy(parameters.data() + 8, &memory.y, 8);
     std::memcpy(parameters.data() + 16, &n, 4);
     std::memcpy(parameters.data() + 20, &m, 4);
-    if (with_trace) std::memcpy(parameters.data() + 24, &memory.flag, 8);
+    std::memcpy(parameters.data() + 24, &memory.workspace, 8);
+    if (with_trace) std::memcpy(parameters.data() + 32, &memory.flag, 8);
     vgpu::LaunchConfig config;
     config.grid.x = static_cast<uint32_t>(at(one.launch.grid[0], shape));
     config.block.x = static_cast<uint32_t>(at(one.launch.block[0], shape));

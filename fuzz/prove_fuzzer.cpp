@@ -1,4 +1,4 @@
-// A proof that the virtual GPU contradicts: every input is a random call of small kernels (random_kernels.h), which is proved as far
+// A proof that the virtual GPU contradicts: every input is a random call of small kernels (random_calls.h), which is proved as far
 // as it can be and then run at every shape of a small box (contradiction.h).
 //   build/fuzz/bin/fuzz_prove -max_len=900 <a folder for what it finds>
 #include <cstdio>

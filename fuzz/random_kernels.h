@@ -1,83 +1,18 @@
-// Small random calls of kernels in PTX, for contradicting proofs: index arithmetic, guards, loops, vectors, shared memory
-// with barriers, warp operations, atomics, asynchronous copies, several launches.
-//
-//   Choices choices(bytes, size);
-//   RandomCall call = random_call(choices);   // call.cases[0].launches[0].body …
+// Small random kernels in PTX, for contradicting proofs: index arithmetic, guards, loops, vectors, shared memory with barriers,
+// warp operations, atomics, asynchronous copies, messages between blocks.
 //
 // Arithmetic on random operands is hardly ever in bounds, and a proof that never succeeds cannot be wrong. So a
 // kernel is made of the usual parts (a guarded store, a strided loop, a reduction in shared memory), and each part
 // is sometimes made a little wrong: another comparison, another constant, a missing guard or barrier.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
+#include "fuzz/kernel_writer.h"
 
 namespace assay::fuzz {
 
-// Decisions that come from the fuzzer's bytes; zeros when they are used up.
-class Choices {
+class KernelMaker : KernelWriter {
  public:
-  Choices(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  uint32_t below(uint32_t n) { return n == 0 ? 0 : next() % n; }
-  bool one_in(uint32_t n) { return below(n) == n - 1; }
-  template <class T>
-  T of(const std::vector<T>& list) {
-    return list[below(static_cast<uint32_t>(list.size()))];
-  }
-  bool used_up() const { return at_ >= size_; }
-
- private:
-  uint32_t next() {
-    if (at_ >= size_) return 0;
-    return data_[at_++];
-  }
-  const uint8_t* data_;
-  size_t size_, at_ = 0;
-};
-
-struct RandomLaunch {
-  std::string grid, block, block_y = "1";  // expressions over the dims
-  std::string dynamic_shared = "0";        // bytes
-  std::string shared;                      // declarations in the module
-  uint32_t static_shared = 0;              // bytes of them
-  std::string body;                        // of a kernel whose parameters are x, y, n, m
-};
-
-// What is launched for some of the shapes, one after the other.
-struct RandomCase {
-  enum class When : uint8_t {
-    Always,
-    MultipleOf4,
-    NoMultipleOf4,
-    AtLeast5,
-    AtMost4
-  } when = When::Always;  // of n
-  std::vector<RandomLaunch> launches;
-  std::string filled;  // bytes at the beginning of y that the host fills first; empty: none
-};
-
-struct RandomCall {
-  std::string dims;     // of the contract, TOML
-  std::string x, y;     // keys of the tables of the tensors x (i32, indices) and y (i32)
-  bool output = false;  // y is only written
-  bool large = false;   // the promised range goes beyond the shapes that are run
-  std::vector<RandomCase> cases;
-};
-
-// The extents of x and y.
-enum class Extent : uint8_t { N, NTimesM, NPlusM, FourN };
-
-class KernelMaker {
- public:
-  KernelMaker(Choices& choices, Extent extent, bool large)
-      : choices_(choices), extent_(extent), large_(large) {}
-
-  static constexpr const char* kElements[] = {"n", "n * m", "n + m", "4 * n"};  // by Extent
+  using KernelWriter::KernelWriter;
 
   // `covers`: the kernel writes every element of y, or nearly so.
   RandomLaunch make(bool covers) {
@@ -100,232 +35,6 @@ class KernelMaker {
   }
 
  private:
-  void add(const std::string& line) { text_ += "  " + line + "\n"; }
-  std::string fresh() { return fmt::format("%r{}", next_register_++); }
-  std::string fresh_long() { return fmt::format("%rd{}", next_long_++); }
-  std::string predicate() { return fmt::format("%p{}", next_predicate_++); }
-  std::string label() { return fmt::format("L{}", next_label_++); }
-
-  void launch() {
-    const uint32_t threads = choices_.of<uint32_t>({4, 8, 32, 33, 64, 1});
-    kernel_.block = fmt::format("{}", threads);
-    const std::vector<std::string> grids = {fmt::format("ceil_div(n, {})", threads),
-                                            "n",
-                                            "m",
-                                            "1",
-                                            "2",
-                                            fmt::format("ceil_div(n * m, {})", threads),
-                                            fmt::format("min(ceil_div(n, {}), 3)", threads),
-                                            fmt::format("ceil_div(n, {})", 4 * threads),
-                                            "n * m",
-                                            "n / 2",
-                                            "n - 1"};
-    kernel_.grid = choices_.of(grids);
-    if (covers_) {
-      const char* elements = kElements[static_cast<size_t>(extent_)];
-      const std::vector<std::string> enough = {fmt::format("ceil_div({}, {})", elements, threads), "n",
-                                               fmt::format("min(ceil_div({}, {}), 5)", elements, threads)};
-      kernel_.grid = choices_.one_in(12) ? "n / 2" : choices_.of(enough);
-      return;
-    }
-    if (choices_.one_in(8)) {
-      kernel_.block = large_ ? choices_.of<std::string>({"m + 300", "min(n, 256)", "2 * m", "m"})
-                             : choices_.of<std::string>({"n", "m", "4 * n", "n * m"});
-    }
-    if (choices_.one_in(8)) kernel_.block_y = choices_.of<std::string>({"2", "3", "m"});
-  }
-
-  // s: an array of this many bytes, or the dynamic shared memory.
-  void declare_shared() {
-    shared_words_ = choices_.of<uint32_t>({64, 32, 33, 8, 16});
-    if (choices_.one_in(6)) volatile_ = ".volatile";
-    if (choices_.one_in(4)) {
-      kernel_.shared = ".extern .shared .align 16 .b8 s[];";
-      kernel_.dynamic_shared =
-          choices_.of<std::string>({fmt::format("{}", 4 * shared_words_), "4 * n", "4 * m", "16 * n"});
-      if (kernel_.dynamic_shared == "4 * n") words_ = "%r1";
-      if (kernel_.dynamic_shared == "4 * m") words_ = "%r2";
-    } else {
-      kernel_.shared =
-          fmt::format(".shared .align 16 .b8 s[{}];\n.shared .align 4 .b8 c[8];", 4 * shared_words_);
-      kernel_.static_shared = 4 * shared_words_ + 8;
-    }
-    if (words_.empty()) words_ = fmt::format("{}", shared_words_);
-  }
-
-  // ---- expressions: the name of a register that holds one
-
-  int64_t constant() {
-    static const std::vector<int64_t> kConstants = {
-        1, 2,     3,          4,          8,  31,  32,           33, -1,  -4,
-        7, 65536, 0x40000000, 0x7fffffff, 16, 255, 0x80000000LL, 5,  100, 0xffffLL};
-    return choices_.of(kConstants);
-  }
-
-  std::string value(int depth) {
-    if (depth == 0 || choices_.one_in(3)) return choices_.of(known_);
-    const std::string a = value(depth - 1), out = fresh();
-    const std::string b =
-        choices_.one_in(2) ? value(depth - 1) : fmt::format("{}", static_cast<int32_t>(constant()));
-    switch (choices_.below(16)) {
-      case 0:
-      case 1:
-      case 2:
-        add(fmt::format("add.s32 {}, {}, {};", out, a, b));
-        break;
-      case 3:
-        add(fmt::format("sub.s32 {}, {}, {};", out, a, b));
-        break;
-      case 4:
-      case 5:
-        add(fmt::format("mul.lo.s32 {}, {}, {};", out, a, b));
-        break;
-      case 6:
-        add(fmt::format("mad.lo.s32 {}, {}, {}, {};", out, a, b, choices_.of(known_)));
-        break;
-      case 7:
-        add(fmt::format("and.b32 {}, {}, {};", out, a, choices_.of<int>({1, 3, 7, 31, 63, 255, -4, -2})));
-        break;
-      case 8:
-        add(fmt::format("shl.b32 {}, {}, {};", out, a, choices_.of<int>({1, 2, 3, 5, 16, 31})));
-        break;
-      case 9:
-        add(fmt::format("shr.{}32 {}, {}, {};", choices_.one_in(2) ? "u" : "s", out, a,
-                        choices_.of<int>({1, 2, 5, 31})));
-        break;
-      case 10:
-        add(fmt::format("{}.{}32 {}, {}, {};", choices_.one_in(2) ? "min" : "max",
-                        choices_.one_in(2) ? "u" : "s", out, a, b));
-        break;
-      case 11:
-        add(fmt::format(
-            "{}.{}32 {}, {}, {};", choices_.one_in(2) ? "div" : "rem", choices_.one_in(2) ? "u" : "s", out, a,
-            choices_.one_in(2) ? "%r1" : fmt::format("{}", choices_.of<int>({1, 2, 3, 4, 8, 32}))));
-        break;
-      case 12: {
-        const std::string p = comparison(a, b);
-        add(fmt::format("selp.b32 {}, {}, {}, {};", out, a, choices_.of(known_), p));
-        break;
-      }
-      case 13: {  // through 16 bits
-        const std::string h = fmt::format("%h{}", next_half_++);
-        add(fmt::format("cvt.u16.u32 {}, {}; cvt.{}.{}16 {}, {};", h, a, choices_.one_in(2) ? "u32" : "s32",
-                        choices_.one_in(2) ? "u" : "s", out, h));
-        break;
-      }
-      case 14:
-        add(fmt::format("{}.b32 {}, {}, {};", choices_.one_in(2) ? "or" : "xor", out, a, b));
-        break;
-      default:
-        add(fmt::format("bfe.u32 {}, {}, {}, {};", out, a, choices_.below(8), 1 + choices_.below(8)));
-    }
-    if (choices_.one_in(2)) known_.push_back(out);
-    return out;
-  }
-
-  std::string comparison(const std::string& a, const std::string& b) {
-    static const std::vector<std::string> kOperators = {"lt", "lt", "lt", "le", "ne", "eq", "ge", "gt"};
-    const std::string p = predicate();
-    add(fmt::format("setp.{}.{}32 {}, {}, {};", choices_.of(kOperators), choices_.one_in(3) ? "u" : "s", p, a,
-                    b));
-    return p;
-  }
-
-  // An index and the bound that keeps it inside of y and x.
-  struct Index {
-    std::string index, bound;
-  };
-  Index usual() {
-    const auto product = [&](const char* a, const char* b) {
-      const std::string out = fresh();
-      add(fmt::format("mul.lo.s32 {}, {}, {};", out, a, b));
-      return out;
-    };
-    switch (choices_.below(5)) {
-      case 0:
-        if (extent_ == Extent::NTimesM) return {"%r7", product("%r1", "%r2")};
-        if (extent_ == Extent::NPlusM) {
-          const std::string out = fresh();
-          add(fmt::format("add.s32 {}, %r1, %r2;", out));
-          return {"%r7", out};
-        }
-        if (extent_ == Extent::FourN) {
-          const std::string out = fresh();
-          add(fmt::format("shl.b32 {}, %r1, 2;", out));
-          return {"%r7", out};
-        }
-        return {"%r7", "%r1"};
-      case 1:
-        return {"%r7", "%r1"};
-      case 2:
-        return {"%r5", "%r1"};
-      case 3:
-        return {"%r3", "%r1"};
-      default: {
-        const std::string out = value(2);
-        return {out, "%r1"};
-      }
-    }
-  }
-
-  // y[index] or x[index], as an address.
-  std::string address(const std::string& index, bool of_x) {
-    const std::string offset = fresh_long(), out = fresh_long();
-    const uint32_t scale = choices_.one_in(24) ? choices_.of<uint32_t>({1, 2, 8}) : 4;
-    if (choices_.one_in(6)) {  // 32-bit arithmetic, then extended
-      const std::string scaled = fresh();
-      add(fmt::format("mul.lo.s32 {}, {}, {}; cvt.{}64.{}32 {}, {};", scaled, index, scale,
-                      choices_.one_in(2) ? "u" : "s", choices_.one_in(2) ? "u" : "s", offset, scaled));
-    } else {
-      add(fmt::format("mul.wide.{}32 {}, {}, {};", choices_.one_in(4) ? "u" : "s", offset, index, scale));
-    }
-    add(fmt::format("add.s64 {}, {}, {};", out, of_x ? "%rd1" : "%rd2", offset));
-    return out;
-  }
-
-  int displacement() {
-    if (!choices_.one_in(16)) return 0;
-    return choices_.of<int>({4, -4, 8, 4, -4, 2});
-  }
-
-  std::string load(const std::string& index, bool of_x) {
-    const std::string at = address(index, of_x), out = fresh();
-    std::string how = "global";
-    if (choices_.one_in(6))
-      how = choices_.of<std::string>(
-          {"global.nc", "volatile.global", "relaxed.gpu.global", "relaxed.cta.global"});
-    add(fmt::format("ld.{}.u32 {}, [{}+{}];", how, out, at, displacement()));
-    return out;
-  }
-
-  void store(const std::string& index, const std::string& what) {
-    const std::string at = address(index, choices_.one_in(24));
-    switch (choices_.below(20)) {
-      case 0:
-      case 3:
-        add(fmt::format("red.global.add.u32 [{}+{}], {};", at, displacement(), what));
-        break;
-      case 1:
-      case 4: {
-        const std::string out = fresh();
-        add(fmt::format("atom.global.add.u32 {}, [{}+{}], 1;", out, at, displacement()));
-        known_.push_back(out);
-        break;
-      }
-      case 2:
-        add(fmt::format("st.global.v2.u32 [{}+{}], {{{}, {}}};", at, displacement(), what, what));
-        break;
-      case 5:
-        add(fmt::format(
-            "st.{}.u32 [{}+{}], {};",
-            choices_.of<std::string>({"volatile.global", "relaxed.gpu.global", "relaxed.cta.global"}), at,
-            displacement(), what));
-        break;
-      default:
-        add(fmt::format("st.global.u32 [{}+{}], {};", at, displacement(), what));
-    }
-  }
-
   // What the innermost statement does.
   void access() {
     const Index at = usual();
@@ -390,13 +99,6 @@ class KernelMaker {
     add(fmt::format("bra {};", head));
     add(end + ":");
     known_.push_back(i);
-  }
-
-  std::string shared_address(const std::string& index) {
-    const std::string out = fresh(), base = fresh();
-    add(fmt::format("mov.u32 {}, s; shl.b32 {}, {}, 2; add.s32 {}, {}, {};", base, out, index, out, out,
-                    base));
-    return out;
   }
 
   // Every thread writes a word, waits, and reads another thread's; or a tree of halving strides.
@@ -504,38 +206,8 @@ class KernelMaker {
     }
     add(end + ":");
   }
-  std::string plain_address(const std::string& index) {
-    const std::string offset = fresh_long(), out = fresh_long();
-    add(fmt::format("mul.wide.s32 {}, {}, 4; add.s64 {}, %rd2, {};", offset, index, out, offset));
-    return out;
-  }
-  void plain_store(const std::string& index) {
-    add(fmt::format("st.global.u32 [{}], 8;", plain_address(index)));
-  }
 
   // ---- more of what kernels are made of
-
-  void barrier(uint32_t left_out_one_in = 8) {
-    if (choices_.one_in(left_out_one_in)) return;
-    if (choices_.one_in(16)) return add("bar.warp.sync -1;");
-    if (choices_.one_in(16)) {
-      const bool is_number = kernel_.block.find_first_not_of("0123456789") == std::string::npos;
-      return add(fmt::format("bar.sync 1{};", choices_.one_in(2) && is_number ? ", " + kernel_.block : ""));
-    }
-    add("bar.sync 0;");
-  }
-  // The words of s, or one more.
-  std::string words() {
-    if (!choices_.one_in(8)) return words_;
-    const std::string out = fresh();
-    add(fmt::format("add.s32 {}, {}, 1;", out, words_));
-    return out;
-  }
-  void leave_unless_below(const std::string& index, const std::string& bound, const std::string& end) {
-    const std::string p = predicate();
-    add(fmt::format("setp.{}.{}32 {}, {}, {}; @{} bra {};", choices_.one_in(12) ? "gt" : "ge",
-                    choices_.one_in(3) ? "u" : "s", p, index, bound, p, end));
-  }
 
   // A prefix sum with doubling (or other) distances: s[i] += s[i - step], a barrier before and after.
   void scan() {
@@ -823,8 +495,65 @@ class KernelMaker {
     known_.push_back(out);
   }
 
+  // One thread of each block leaves a word and draws a number; the block that drew the last, or just its thread, reads what the
+  // others have left. Or the number says which element the block is to store.
+  void last_block() {
+    const std::string w = fresh_long(), own = fresh_long(), at = fresh_long(), p = predicate(),
+                      q = predicate(), drawn = fresh(), last = fresh(), place = fresh(), limit = fresh(),
+                      over = label(), end = label();
+    const bool broadcasts = kernel_.static_shared > 0 && !choices_.one_in(4);
+    const auto fence = [&] {
+      if (!choices_.one_in(8)) add(choices_.one_in(12) ? "membar.cta;" : "membar.gl;");
+    };
+    kernel_.zeroed = !choices_.one_in(10);
+    add(fmt::format(
+        "ld.param.u64 {}, [p4]; and.b32 {}, %r5, 255; mul.wide.u32 {}, {}, 4; add.s64 {}, {}, {};", w, place,
+        at, place, own, w, at));
+    const std::string leave = fmt::format("st.global.u32 [{}+4], %r3;", own);
+    const bool all_leave = choices_.one_in(10);
+    if (all_leave) add(leave);
+    if (all_leave || choices_.one_in(8)) barrier();
+    add(fmt::format("sub.u32 {}, %r6, {}; mov.u32 {}, 0;", limit, choices_.one_in(10) ? 2 : 1, last));
+    add(fmt::format("setp.{}.u32 {}, %r3, {}; @{} bra {};", choices_.one_in(12) ? "gt" : "ne", p,
+                    choices_.one_in(8) ? "1" : "0", p, over));
+    if (!all_leave) add(leave);
+    fence();
+    add(choices_.one_in(3)
+            ? fmt::format("atom.global.inc.u32 {}, [{}], {};", drawn, w, limit)
+            : fmt::format("atom.global.add.u32 {}, [{}], {};", drawn, w, choices_.one_in(12) ? 2 : 1));
+    if (choices_.one_in(16)) add(fmt::format("st.global.u32 [{}+4], %r5;", own));
+    add(fmt::format("setp.{}.u32 {}, {}, {}; selp.u32 {}, 1, 0, {};", choices_.one_in(8) ? "ge" : "eq", q,
+                    drawn, limit, last, q));
+    const bool numbers = choices_.one_in(3);
+    if (choices_.one_in(2)) fence();
+    if (broadcasts) add(fmt::format("st.shared.u32 [c], {};", numbers ? drawn : last));
+    add(over + ":");
+    const std::string got = broadcasts ? fresh() : numbers ? drawn : last;
+    if (broadcasts) barrier(10);
+    if (broadcasts) add(fmt::format("ld.shared.u32 {}, [c];", got));
+    if (numbers) {
+      if (!broadcasts) add(fmt::format("@{} bra {};", p, end));
+      leave_unless_below(got, "%r1", end);
+      plain_store(got);
+    } else {
+      const std::string r = predicate(), sum = fresh();
+      add(fmt::format("setp.eq.u32 {}, {}, 0; @{} bra {};", r, got, r, end));
+      if (!choices_.one_in(3)) add(fmt::format("@{} bra {};", p, end));
+      fence();
+      add(fmt::format("ld.global.u32 {}, [{}+{}];", sum, w, 4 + 4 * choices_.below(3)));
+      if (choices_.one_in(4)) add(fmt::format("st.global.u32 [{}], 0;", w));
+      add(fmt::format("st.global.u32 [%rd2], {};", sum));
+    }
+    add(end + ":");
+    if (choices_.one_in(3)) barrier();
+  }
+
   void part(int depth) {
-    switch (choices_.below(22)) {
+    switch (choices_.below(25)) {
+      case 22:
+      case 23:
+      case 24:
+        return last_block();
       case 0:
       case 1:
       case 2:
@@ -866,72 +595,6 @@ class KernelMaker {
         return access();
     }
   }
-
-  Choices& choices_;
-  RandomLaunch kernel_;
-  std::string text_;
-  std::vector<std::string> known_;
-  Extent extent_;
-  bool large_, covers_ = false;
-  uint32_t shared_words_ = 0;
-  std::string volatile_;  // ".volatile" of accesses to s, or nothing
-  std::string words_;     // of s, a constant or a register
-  int next_register_ = 10, next_long_ = 10, next_predicate_ = 1, next_half_ = 1, next_label_ = 0;
 };
-
-class CallMaker {
- public:
-  explicit CallMaker(Choices& choices) : choices_(choices) {}
-
-  RandomCall make() {
-    call_.large = choices_.one_in(3);
-    const bool fours = choices_.one_in(4);
-    call_.dims = fmt::format("n = {{ min = {}, max = {}{} }}\nm = {{ min = 1, max = {} }}", fours ? 4 : 1,
-                             call_.large ? "3000000"
-                             : fours     ? "12"
-                                         : "9",
-                             fours ? ", multiple_of = 4" : "", call_.large ? "700" : "4");
-    tensors();
-    if (choices_.one_in(6)) {
-      using When = RandomCase::When;
-      const bool multiples = choices_.one_in(2) && !fours;
-      add_case(multiples ? When::MultipleOf4 : When::AtLeast5);
-      add_case(multiples ? When::NoMultipleOf4 : When::AtMost4);
-    } else {
-      add_case(RandomCase::When::Always);
-    }
-    return std::move(call_);
-  }
-
- private:
-  void tensors() {
-    extent_ = static_cast<Extent>(choices_.below(4));
-    static constexpr const char* kShapes[] = {"\"n\"", "\"n\", \"m\"", "\"n + m\"", "\"4 * n\""};
-    const char* shape = kShapes[static_cast<size_t>(extent_)];
-    call_.output = choices_.one_in(2);
-    call_.y = fmt::format("dtype = \"i32\"\nshape = [{}]\n{}", shape,
-                          call_.output ? "role = \"out\"" : "role = \"inout\"\nvalues = \"integers(0, 3)\"");
-    call_.x = fmt::format("dtype = \"i32\"\nshape = [{}]\nvalues = \"index(n)\"", shape);
-  }
-
-  void add_case(RandomCase::When when) {
-    RandomCase one;
-    one.when = when;
-    if (call_.output && choices_.one_in(8)) one.filled = choices_.one_in(2) ? "4 * n" : "4 * n - 4";
-    const uint32_t launches = choices_.one_in(4) ? 2 : 1;
-    const uint32_t covering = call_.output && !choices_.one_in(3) ? choices_.below(launches) : launches;
-    for (uint32_t i = 0; i < launches; ++i)
-      one.launches.push_back(KernelMaker(choices_, extent_, call_.large).make(i == covering));
-    call_.cases.push_back(std::move(one));
-  }
-
-  Choices& choices_;
-  RandomCall call_;
-  Extent extent_ = Extent::N;
-};
-
-inline RandomCall random_call(Choices& choices) {
-  return CallMaker(choices).make();
-}
 
 }  // namespace assay::fuzz

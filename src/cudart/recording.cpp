@@ -55,7 +55,7 @@ std::optional<protocol::Event> recorded(const vgpu::Work& work, const vgpu::Memo
   }
   if (const auto* fill = std::get_if<vgpu::FillWork>(&work))
     return protocol::RecordedFillEvent{side_of(fill->to, memory), fill->width, fill->height * fill->depth,
-                                       stream};
+                                       stream, fill->value == 0};
   if (const auto* copy = std::get_if<vgpu::CopyWork>(&work))
     return protocol::RecordedCopyEvent{side_of(copy->to, memory), side_of(copy->from, memory), copy->width,
                                        copy->height * copy->depth, stream};

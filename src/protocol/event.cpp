@@ -81,7 +81,8 @@ Json json_of(const RecordedLaunchEvent& e) {
           {"early", e.early}};
 }
 Json json_of(const RecordedFillEvent& e) {
-  return {{"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}, {"stream", e.stream}};
+  return {
+      {"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}, {"stream", e.stream}, {"zeros", e.zeros}};
 }
 Json json_of(const RecordedCopyEvent& e) {
   return {{"to", json_of(e.to)},
@@ -256,6 +257,7 @@ RecordedFillEvent read_recorded_fill(FieldReader& fields) {
   e.width = fields.unsigned_integer("width");
   e.rows = fields.unsigned_integer("rows");
   e.stream = fields.unsigned_integer("stream");
+  e.zeros = fields.boolean("zeros");
   return e;
 }
 

@@ -110,6 +110,7 @@ struct RecordedFillEvent {
   RecordedPlace to;
   uint64_t width = 0, rows = 0;  // bytes of a row
   uint64_t stream = 0;
+  bool zeros = false;  // it fills with zeros
 };
 struct RecordedCopyEvent {
   RecordedPlace to, from;

@@ -199,6 +199,7 @@ class Uniformity {
     const VarKind kind = terms_.var(var).kind;
     if (kind == VarKind::Count) return !is_around(var);
     if (kind != VarKind::Unknown) return kind == VarKind::Thread;
+    if (terms_.var(var).is_of_block) return false;
     if (terms_.var(var).is_fixed) {
       const std::vector<Var> vars = terms_.mentions(terms_.var(var).loaded_from);
       return std::any_of(vars.begin(), vars.end(), [&](Var v) { return differs(v); });

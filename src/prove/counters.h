@@ -18,11 +18,11 @@
 // counters.cpp says of each why it is so.
 #pragma once
 
-#include "prove/obligation.h"
+#include "prove/shared_use.h"
 
 namespace assay::prove {
 
 // Whether facts were found. They hold if all threads of a block get to its barriers (Summary::exchanges).
-bool describe_counters(Setting& setting);
+bool describe_counters(Setting& setting, SharedUse& use);
 
 }  // namespace assay::prove

@@ -9,6 +9,7 @@
 
 #include "prove/coverage_instance.h"
 #include "prove/coverage_witness.h"
+#include "prove/messages.h"
 
 namespace assay::prove {
 
@@ -24,14 +25,26 @@ struct Store {
   const Summary* summary = nullptr;
   const Access* access = nullptr;
   Part part;
-  Poly offset;  // in the lowering that looks for the thread
+  // Of one that only the block which draws a certain number gets to: the number. Some block draws the last one, since all of
+  // them draw, each once, and get different numbers.
+  const GridTicket* ticket = nullptr;
+  Poly offset{};  // in the lowering that looks for the thread
 };
 
 // A guessed thread of one launch, and the stores that it was guessed from.
 struct Guess {
   const Summary* summary = nullptr;
   ThreadOf thread;
-  std::set<const Access*> from;
+  const GridTicket* ticket = nullptr;
+  std::set<const Access*> from{};
+};
+
+// A launch, what it does, and the numbers that its blocks draw.
+struct Run {
+  const LaunchedKernel* kernel = nullptr;
+  Summary summary;
+  std::vector<GridTicket> tickets{};
+  std::deque<Access> renumbered{};  // stores by the numbers that their blocks drew
 };
 
 class OutputCoverage {
@@ -77,9 +90,9 @@ class OutputCoverage {
  private:
   static void include(std::vector<Guess>& guesses, const Store& store, const ThreadOf& thread) {
     auto known = std::find_if(guesses.begin(), guesses.end(), [&](const Guess& g) {
-      return g.summary == store.summary && g.thread == thread;
+      return g.summary == store.summary && g.thread == thread && g.ticket == store.ticket;
     });
-    if (known == guesses.end()) known = guesses.insert(known, {store.summary, thread, {}});
+    if (known == guesses.end()) known = guesses.insert(known, {store.summary, thread, store.ticket, {}});
     known->from.insert(store.access);
   }
 
@@ -224,10 +237,15 @@ class OutputCoverage {
           {summary.thread[i], guess.thread.thread[i], summary.threads[i]},
           {summary.block[i], guess.thread.block[i], summary.blocks[i]}};
       for (const auto& [index, wanted, extent] : both)
-        if (!terms_.is_constant(index))
+        if (!terms_.is_constant(index) && !(guess.ticket && index == summary.block[i]))
           bring_within(q, q.lowering.poly(thread(index)), q.lowering.unsigned_value(wanted),
                        plus(q.lowering.poly(extent), -1));
     }
+    // The block is the one that draws the last number, whichever that is.
+    if (guess.ticket)
+      q.lowering.assume(
+          equal_to_zero(add(q.lowering.unsigned_value(thread(terms_.of(guess.ticket->ticket.drawn))),
+                            q.lowering.unsigned_value(guess.ticket->last), -1)));
   }
 
   // value = wanted where 0 <= wanted <= last, otherwise the nearer end: some value fits, whatever is wanted.
@@ -414,20 +432,93 @@ bool filled(CoverageSetting& setting, Terms& terms, Dims& dims, const Summary& w
   return false;
 }
 
+// The number that decides whether a block gets to a store, if every block draws one.
+const GridTicket* ticket_of(Terms& terms, const Access& store, const std::vector<GridTicket>& tickets) {
+  const bool decides = std::any_of(store.control.begin(), store.control.end(), [&](Term condition) {
+    const auto& vars = terms.mentions(condition);
+    return std::any_of(vars.begin(), vars.end(), [&](Var v) { return terms.var(v).is_of_block; });
+  });
+  const auto certain =
+      std::find_if(tickets.begin(), tickets.end(), [](const GridTicket& ticket) { return ticket.certain; });
+  return decides && certain != tickets.end() ? &*certain : nullptr;
+}
+
 // The stores to an output: to one of its bases, without anything else that may decide where they go.
-std::vector<Store> stores_to(Terms& terms, const std::deque<std::pair<const LaunchedKernel*, Summary>>& runs,
-                             const std::string& output) {
+std::vector<Store> stores_to(Terms& terms, const std::deque<Run>& runs, const std::string& output) {
   std::vector<Store> stores;
-  for (const auto& [kernel, summary] : runs)
-    for (const Access& access : summary.accesses) {
-      if (access.effect != Effect::Write) continue;
+  for (const auto& [kernel, summary, tickets, renumbered] : runs) {
+    std::vector<const Access*> writes;
+    for (const Access& access : summary.accesses)
+      if (access.effect == Effect::Write) writes.push_back(&access);
+    for (const Access& access : renumbered) writes.push_back(&access);
+    for (const Access* write : writes) {
+      const Access& access = *write;
       for (Part& part : parts_of(terms, access)) {
         const auto base = base_of(terms, part.address);
         if (base && summary.arrays.contains(*base) && summary.arrays.at(*base).name == output)
-          stores.push_back({kernel, &summary, &access, std::move(part), {}});
+          stores.push_back({kernel, &summary, &access, std::move(part), ticket_of(terms, access, tickets)});
       }
     }
+  }
   return stores;
+}
+
+// Every block draws one of the numbers from 0 to blocks - 1, and no two draw the same. So where a store depends on the block only
+// through the number that it drew, blocks may be called by that number: the store is as if it had the block's index in its
+// place. Only for stores outside of loops, which may depend on the index in ways that the store does not show.
+std::optional<Access> by_number(Terms& terms, const Run& run, const Access& access,
+                                const std::map<Var, Term>& broadcast) {
+  const Summary& summary = run.summary;
+  const auto numbers = std::find_if(run.tickets.begin(), run.tickets.end(),
+                                    [](const GridTicket& t) { return t.certain && t.ticket.step == 1; });
+  if (access.effect != Effect::Write || !access.loops.empty() || numbers == run.tickets.end() ||
+      !terms.is_constant(summary.block[1]) || !terms.is_constant(summary.block[2]) ||
+      terms.is_constant(summary.block[0]) || terms.var(numbers->ticket.drawn).width != 32)
+    return std::nullopt;
+  const auto mentions = [&](Term term, auto holds) {
+    const std::vector<Var> vars = terms.mentions(term);
+    return std::any_of(vars.begin(), vars.end(), holds);
+  };
+  const auto depends_otherwise = [&](Term term) {
+    return mentions(term, [&](Var v) {
+      return terms.var(v).kind == VarKind::Block || terms.var(v).kind == VarKind::Count;
+    });
+  };
+  const auto put = [&](Term term) {
+    return terms.substitute(terms.substitute(term, broadcast), {{numbers->ticket.drawn, summary.block[0]}});
+  };
+  if (depends_otherwise(access.address) ||
+      std::any_of(access.control.begin(), access.control.end(), depends_otherwise))
+    return std::nullopt;
+  for (const auto& [var, stored] : broadcast)
+    if (depends_otherwise(stored)) return std::nullopt;
+  Access result = access;
+  result.address = put(access.address);
+  if (result.address == access.address) return std::nullopt;
+  for (Term& condition : result.control) condition = put(condition);
+  for (Term& condition : result.path) condition = put(condition);
+  return result;
+}
+
+// What a kernel's blocks draw, and what they leave for their threads. Without facts about either if not all threads are shown to
+// get to the barriers that those rest on: then false.
+bool describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
+  const auto is_global = [&](const Ticket& ticket) {
+    const auto base = base_of(terms, ticket.address);
+    return base && run.summary.arrays.at(*base).space == ptx::Space::Global;
+  };
+  if (std::none_of(run.summary.tickets.begin(), run.summary.tickets.end(), is_global)) return true;
+  Claims claims(terms, run.summary, setting.solver);
+  Setting of_kernel{terms,       dims,   *run.kernel->module, *run.kernel->kernel, *run.kernel->launch,
+                    run.summary, claims, setting.solver};
+  of_kernel.until = setting.until;
+  of_kernel.most_counterexamples = 0;
+  if (!describe_messages(of_kernel)) return true;
+  run.tickets = of_kernel.grid_tickets;
+  for (const Access& access : run.summary.accesses)
+    if (auto renumbered = by_number(terms, run, access, of_kernel.broadcast))
+      run.renumbered.push_back(std::move(*renumbered));
+  return prove_barriers(of_kernel).status == Status::Proved;
 }
 
 }  // namespace
@@ -438,7 +529,7 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
   Terms terms;
   Dims dims(terms, setting.contract, limits_of(one.when));
   Summary world;
-  std::deque<std::pair<const LaunchedKernel*, Summary>> runs;
+  std::deque<Run> runs;
   std::string gap;
   for (const LaunchedKernel& kernel : kernels) {
     auto summary = execute(terms, dims, *kernel.module, *kernel.kernel, *kernel.launch, setting.changed);
@@ -447,9 +538,14 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
       gap = summary ? summary->gaps.front() : summary.error().message;
       continue;
     }
-    world.loops.insert(summary->loops.begin(), summary->loops.end());
-    world.arrays.insert(summary->arrays.begin(), summary->arrays.end());
-    runs.emplace_back(&kernel, std::move(*summary));
+    Run run{&kernel, std::move(*summary)};
+    if (!describe(setting, terms, dims, run)) {
+      gap = "it depends on values that threads exchange, and not all threads may reach the exchange";
+      continue;
+    }
+    world.loops.insert(run.summary.loops.begin(), run.summary.loops.end());
+    world.arrays.insert(run.summary.arrays.begin(), run.summary.arrays.end());
+    runs.push_back(std::move(run));
   }
   Claims claims(terms, world, setting.solver);
   const Path when = conditions_of(terms, dims, one.when);

@@ -31,7 +31,7 @@ class CallComparison {
       } else if (!destination(operation).label.empty()) {
         if (fills >= one.fills.size())
           return fmt::format("{} is filled or copied to as well", destination(operation).label);
-        compare(one.fills[fills++], operation);
+        compare(one.fills[fills++], operation, launches);
       }
       if (!difference_.empty()) return difference_;
     }
@@ -102,8 +102,11 @@ class CallComparison {
     }
   }
 
-  void compare(const Fill& fill, const Operation& operation) {
+  void compare(const Fill& fill, const Operation& operation, size_t launches) {
     const protocol::RecordedPlace& to = destination(operation);
+    const auto* filled = std::get_if<protocol::RecordedFillEvent>(&operation);
+    differ(fill.after != launches, fmt::format("{} is filled at another point of the call", fill.array));
+    differ(fill.zeros && !(filled && filled->zeros), fmt::format("{} is not filled with zeros", fill.array));
     compare_place("the fill", fill.array, fill.offset, to.label, number(to.offset));
     if (!fill.bytes || !difference_.empty()) return;
     const auto bytes = filled_bytes(operation);

@@ -81,13 +81,15 @@ struct Barrier {
   std::vector<Var> loops;  // around it, by count
 };
 
-// A number drawn from a counter: what an atomic addition of a positive constant found there.
+// A number drawn from a counter: what an atomic addition of a positive constant found there, or an atomic increment that goes
+// back to 0 behind a limit.
 struct Ticket {
   const ptx::Instruction* instruction = nullptr;
   Var drawn = 0;
   Term address = kNoTerm;
   Int step = 1;
   std::vector<Var> loops;  // around it, by count
+  Term limit = kNoTerm;    // of an increment: what it goes back to 0 behind
 };
 
 // A register that grows by the same amount in every iteration.

@@ -137,6 +137,44 @@ bool Graph::dominates(uint32_t a, uint32_t b) const {
   return std::binary_search(dominators[b].begin(), dominators[b].end(), a);
 }
 
+uint32_t Graph::block_of(uint32_t instruction) const {
+  return static_cast<uint32_t>(std::find_if(blocks.begin(), blocks.end(),
+                                            [&](const Block& block) {
+                                              return instruction >= block.first && instruction < block.end;
+                                            }) -
+                               blocks.begin());
+}
+
+bool Graph::is_in_loop(uint32_t instruction) const {
+  const uint32_t block = block_of(instruction);
+  return std::any_of(loops.begin(), loops.end(), [&](const std::vector<uint32_t>& loop) {
+    return std::binary_search(loop.begin(), loop.end(), block);
+  });
+}
+
+bool Graph::reaches(uint32_t from, uint32_t to, const std::set<uint32_t>& stops) const {
+  if (order.empty()) return false;
+  std::set<uint32_t> seen;  // blocks entered at their beginning
+  std::vector<std::pair<uint32_t, uint32_t>> open;
+  if (from == ptx::kNone)
+    open.emplace_back(order.front(), blocks[order.front()].first);
+  else
+    open.emplace_back(block_of(from), from + 1);
+  while (!open.empty()) {
+    const auto [block, first] = open.back();
+    open.pop_back();
+    bool stopped = false;
+    for (uint32_t i = first; i < blocks[block].end && !stopped; ++i) {
+      if (i == to) return true;
+      stopped = stops.contains(i);
+    }
+    if (stopped) continue;
+    for (const uint32_t next : blocks[block].next)
+      if (seen.insert(next).second) open.emplace_back(next, blocks[next].first);
+  }
+  return false;
+}
+
 Result<Graph> graph_of(const ptx::Module& module, const ptx::Function& function) {
   if (function.body.empty()) return Graph{};
   if (auto fine = supported(module, function); !fine) return fine.error();

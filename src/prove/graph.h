@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct Graph {
 
   bool is_head(uint32_t block) const { return !loops[block].empty(); }
   bool dominates(uint32_t a, uint32_t b) const;
+  uint32_t block_of(uint32_t instruction) const;
+  bool is_in_loop(uint32_t instruction) const;
+  // Whether some way leads from behind one instruction (ptx::kNone: from the beginning) to another without passing one of
+  // `stops`.
+  bool reaches(uint32_t from, uint32_t to, const std::set<uint32_t>& stops = {}) const;
 };
 
 Result<Graph> graph_of(const ptx::Module& module, const ptx::Function& function);

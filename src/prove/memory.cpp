@@ -300,15 +300,18 @@ void Machine::load_store(const Step& step) {
 bool Machine::draw_ticket(const Step& step, Term at) {
   const ptx::Instruction& i = step.instruction;
   const unsigned w = step.width();
-  if (!i.has(Mod::add) || is_float(step) || (w != 32 && w != 64) || i.operands.size() < 3 ||
+  const bool adds = i.has(Mod::add), increments = i.has(Mod::inc);
+  if ((!adds && !increments) || is_float(step) || (w != 32 && w != 64) || i.operands.size() < 3 ||
       i.operands[0].kind != Operand::Kind::Register)
     return false;
-  const auto by = terms_.value(value(step, i.operands[2], w));
+  const Term operand = value(step, i.operands[2], w);
+  const auto by = adds ? terms_.value(operand) : Bits{1};
   if (!by || signed_of(*by, w) <= 0) return false;
   const Term drawn = terms_.unknown(w, "ticket");
   put(step, i.operands[0], drawn);
   if (recording_)
-    summary_.tickets.push_back({&i, terms_.mentions(drawn).front(), at, signed_of(*by, w), loops_});
+    summary_.tickets.push_back(
+        {&i, terms_.mentions(drawn).front(), at, signed_of(*by, w), loops_, adds ? kNoTerm : operand});
   return true;
 }
 

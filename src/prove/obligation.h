@@ -67,6 +67,15 @@ struct Obligation {
 // What it says, in words.
 std::string_view statement_of(std::string_view obligation);
 
+// A number that one thread of each block draws from a counter in global memory, at most once; the counter starts from 0. So
+// blocks get different numbers, and who gets `last` is the last of all of them to draw. messages.h has more.
+struct GridTicket {
+  Ticket ticket;
+  Term thread[3];        // that draws, 32 bits
+  Term last = kNoTerm;   // 64 bits
+  bool certain = false;  // every block draws, if its loops end
+};
+
 // What the obligations of a kernel share.
 struct Setting {
   Terms& terms;
@@ -83,7 +92,9 @@ struct Setting {
   // Places of an obligation that a counterexample is looked for of: more than the shapes that are run in the end, since
   // several may fail at one shape. The other places are only proved or not.
   size_t most_counterexamples = 8;
-  size_t counterexamples = 0;  // that may still be looked for, of the obligation at work
+  size_t counterexamples = 0;              // that may still be looked for, of the obligation at work
+  std::vector<GridTicket> grid_tickets{};  // of the kernel (messages.h)
+  std::map<Var, Term> broadcast{};  // what a load of a shared variable gives to all threads of the block
 
   bool out_of_time() const;
   // For one question about an access: not so much that nothing is left for a counterexample, or for the others.

@@ -13,9 +13,9 @@
 #include "base/diagnostic.h"
 #include "base/symbol.h"
 #include "finding/message.h"
-#include "prove/counters.h"
 #include "prove/coverage.h"
 #include "prove/launch_log.h"
+#include "prove/messages.h"
 #include "prove/values.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
@@ -305,7 +305,7 @@ class Prover {
       if (is_asked(obligation.name)) kept += obligation.kept;
     const double whole = until - work_seconds(), replays = replay_work_;
     setting.until = until;
-    summary->exchanges |= describe_counters(setting);
+    summary->exchanges |= describe_messages(setting);
     // Values that threads exchange are what they are taken for if all of them get there.
     bool exchanged = true;
     if (summary->exchanges) {

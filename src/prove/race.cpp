@@ -2,7 +2,8 @@
 //
 // A race is two accesses of the same byte by different threads, at least one of them a write, that nothing
 // orders. Within a block, barriers order accesses (race_intervals.h), and within a warp bar.warp.sync does, too.
-// Nothing else counts: there is no lockstep, and a shuffle orders no memory. Between blocks nothing is ordered.
+// Nothing else counts: there is no lockstep, and a shuffle orders no memory. Between blocks nothing is ordered but what the
+// last block to draw a number does behind that (messages.h).
 // Two strong operations (atomics, and loads and stores that say so) of one size do not race if the
 // scope of both includes the other thread. For all other pairs the question is whether the two threads can
 // meet in a byte at all (race_pair.h).
@@ -16,7 +17,7 @@
 
 #include <algorithm>
 
-#include "prove/obligation.h"
+#include "prove/messages.h"
 #include "prove/race_pair.h"
 
 namespace assay::prove {
@@ -101,7 +102,8 @@ class Races {
     const double start = work_seconds();
     gather(result);
     if (!ones_.empty()) {
-      std::set<uint32_t> block_barriers, all_barriers, accesses;
+      std::set<uint32_t> all_barriers, accesses;
+      std::set<uint32_t>& block_barriers = block_barriers_;
       for (uint32_t i = 0; i < setting_.kernel.body.size(); ++i) {
         if (orders_block(setting_.kernel.body[i])) block_barriers.insert(i);
         if (orders_warp(setting_.kernel.body[i])) all_barriers.insert(i);
@@ -110,6 +112,7 @@ class Races {
       all_barriers.insert(block_barriers.begin(), block_barriers.end());
       for (const One& one : ones_) accesses.insert(one.at);
       in_block_ = std::make_unique<Intervals>(summary_.graph, setting_.kernel, block_barriers, accesses);
+      order_ = std::make_unique<BlockOrder>(setting_, *in_block_, block_barriers_);
       in_warp_ = std::make_unique<Intervals>(summary_.graph, setting_.kernel, all_barriers, accesses);
       for (const Ticket& ticket : summary_.tickets)
         if (differs_between_threads(ticket)) tickets_.push_back(ticket);
@@ -232,7 +235,9 @@ class Races {
   bool differs_between_threads(const Ticket& ticket) {
     Terms& terms = setting_.terms;
     const auto base = base_of(terms, ticket.address);
-    if (!base || summary_.arrays.at(*base).space != Space::Shared || ticket.step > kMostStep) return false;
+    if (!base || summary_.arrays.at(*base).space != Space::Shared || ticket.step > kMostStep ||
+        ticket.limit != kNoTerm)
+      return false;
     const auto& vars = terms.mentions(ticket.address);
     if (std::any_of(vars.begin(), vars.end(), [&](Var v) { return terms.var(v).kind != VarKind::Base; }))
       return false;
@@ -293,8 +298,13 @@ class Races {
     if (!one_block() && !first.shared && conflict(*first.access, *second.access, Strength::Device) &&
         !Pair(setting_, tickets_, *a.image, *b.image, Who::OtherBlock, {}).disjoint())
       for_members(a, b, [&](One& x, One& y) {
-        if (!apart(x, y, Who::OtherBlock, {})) open(x, y, Who::OtherBlock, {});
+        if (!ordered(*x.access, *y.access) && !apart(x, y, Who::OtherBlock, {}))
+          open(x, y, Who::OtherBlock, {});
       });
+  }
+
+  bool ordered(const Access& a, const Access& b) {
+    return order_->is_before(a, b) || order_->is_before(b, a);
   }
 
   // That a value which both have read decides whether they get here is told by the path alone, and makes for
@@ -313,8 +323,9 @@ class Races {
     Terms& terms = setting_.terms;
     return std::any_of(one.access->path.begin(), one.access->path.end(), [&](Term condition) {
       const auto& vars = terms.mentions(condition);
-      return std::any_of(vars.begin(), vars.end(),
-                         [&](Var v) { return terms.var(v).loaded_from != kNoTerm; });
+      return std::any_of(vars.begin(), vars.end(), [&](Var v) {
+        return terms.var(v).loaded_from != kNoTerm || terms.var(v).is_of_block;
+      });
     });
   }
 
@@ -383,7 +394,8 @@ class Races {
   // thread writes, because all threads pass the same barriers.
   void compare_cached(One& load) {
     for (One& other : ones_) {
-      if (other.place != load.place || other.access->effect == Effect::Read || !reaches(other.at, load.at))
+      if (other.place != load.place || other.access->effect == Effect::Read ||
+          !summary_.graph.reaches(other.at, load.at))
         continue;
       if (!apart(other, load, Who::SameThread, {})) {
         open(other, load, Who::SameThread, {});
@@ -391,29 +403,6 @@ class Races {
         open(other, load, Who::SameBlock, {});
       }
     }
-  }
-
-  bool reaches(uint32_t from, uint32_t to) const {
-    const auto block_of = [&](uint32_t at) {
-      const auto& blocks = summary_.graph.blocks;
-      return static_cast<uint32_t>(
-          std::find_if(blocks.begin(), blocks.end(),
-                       [&](const Block& block) { return at >= block.first && at < block.end; }) -
-          blocks.begin());
-    };
-    const uint32_t start = block_of(from), end = block_of(to);
-    if (start == end && from < to) return true;
-    std::set<uint32_t> seen;
-    std::vector<uint32_t> open(summary_.graph.blocks[start].next);
-    while (!open.empty()) {
-      const uint32_t block = open.back();
-      open.pop_back();
-      if (!seen.insert(block).second) continue;
-      if (block == end) return true;
-      const auto& next = summary_.graph.blocks[block].next;
-      open.insert(open.end(), next.begin(), next.end());
-    }
-    return false;
   }
 
   // ---- what is not proved
@@ -460,7 +449,9 @@ class Races {
   std::set<std::string> written_;
   bool unclear_write_ = false;   // some access is not among `ones_`
   std::vector<Ticket> tickets_;  // that differ between threads
+  std::set<uint32_t> block_barriers_;
   std::unique_ptr<Intervals> in_block_, in_warp_;
+  std::unique_ptr<BlockOrder> order_;
   bool warp_barriers_ = false;
   std::map<const Access*, Place> open_;
   size_t opened_ = 0, candidates_ = 0;

@@ -270,6 +270,7 @@ bool Pair::is_shared(Var var) const {
     default:
       break;
   }
+  if (terms_.var(var).is_of_block) return who_ != Who::OtherBlock;
   if (terms_.var(var).is_fixed) {
     const std::vector<Var> vars = terms_.mentions(terms_.var(var).loaded_from);
     return std::all_of(vars.begin(), vars.end(), [&](Var v) { return is_shared(v); });
@@ -511,19 +512,27 @@ void Pair::take_loads(bool linear_only) {
   }
 }
 
-// Numbers that two threads drew from one counter are different (Ticket).
+// Numbers that two threads drew from one counter are different (Ticket), and so are those of two blocks (GridTicket).
 void Pair::take_tickets() {
-  if (who_ == Who::OtherBlock || who_ == Who::SameThread) return;
+  if (who_ == Who::SameThread) return;
+  if (who_ == Who::OtherBlock) {
+    for (const GridTicket& ticket : setting_.grid_tickets) take_ticket(ticket.ticket.drawn);
+    return;
+  }
   for (const Ticket& ticket : tickets_) {
-    const auto a = sides_[0].image.lowered_->lowering.base_atom(ticket.drawn),
-               b = sides_[1].image.lowered_->lowering.base_atom(ticket.drawn);
     const bool together = std::all_of(ticket.loops.begin(), ticket.loops.end(),
                                       [&](Var count) { return ahead_of(count) == 0; });
-    if (!a || !b || !together) continue;
-    const Poly difference = add(mapped(sides_[0], *a), mapped(sides_[1], *b), -1);
-    joint_->assume(
-        any_of({at_least_zero(plus(difference, -1)), at_least_zero(plus(scale(difference, -1), -1))}));
+    if (together) take_ticket(ticket.drawn);
   }
+}
+
+void Pair::take_ticket(Var drawn) {
+  const auto a = sides_[0].image.lowered_->lowering.base_atom(drawn),
+             b = sides_[1].image.lowered_->lowering.base_atom(drawn);
+  if (!a || !b) return;
+  const Poly difference = add(mapped(sides_[0], *a), mapped(sides_[1], *b), -1);
+  joint_->assume(
+      any_of({at_least_zero(plus(difference, -1)), at_least_zero(plus(scale(difference, -1), -1))}));
 }
 
 bool Pair::refuted(bool linear_only, double seconds) {

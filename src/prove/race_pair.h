@@ -108,6 +108,7 @@ class Pair {
   void take_facts(Side& side, bool linear_only);
   void take_loads(bool linear_only);
   void take_tickets();
+  void take_ticket(Var drawn);
   void begin(double seconds);
   bool one_ends_before_the_other();
   bool has_other_strides() const;

@@ -60,6 +60,7 @@ class Inference {
       else
         note_written(records, i, found);
     }
+    note_zeroed(found);
     return found;
   }
 
@@ -142,11 +143,13 @@ class Inference {
       relation_.gaps.push_back("the host code reads results back, and its launches may depend on them");
     if (to.is_host || to.label.empty()) return;
     found.filled.push_back(to.label);
-    Fill fill{to.label, nullptr, nullptr};
+    Fill fill{to.label, nullptr, nullptr, true, found.launches.size()};
     std::vector<Point> offsets, sizes;
     for (const RecordedCall* record : records) {
       const Operation& operation = record->operations[which];
       const auto bytes = filled_bytes(operation);
+      const auto* filled = std::get_if<protocol::RecordedFillEvent>(&operation);
+      fill.zeros &= filled && filled->zeros;
       if (destination(operation).label != to.label || !bytes) break;
       offsets.push_back({&record->shape, number(destination(operation).offset)});
       sizes.push_back({&record->shape, *bytes});
@@ -156,6 +159,20 @@ class Inference {
       fill.bytes = fit(contract_, sizes);
     }
     found.fills.push_back(std::move(fill));
+  }
+
+  // Zeros that are still there when a launch begins: filled in after the launch before it, with nothing else written to the
+  // array in between.
+  static void note_zeroed(Case& found) {
+    for (size_t i = 0; i < found.launches.size(); ++i)
+      for (const Fill& fill : found.fills) {
+        if (fill.after != i) continue;
+        std::vector<Fill>& zeroed = found.launches[i].zeroed;
+        if (fill.zeros && fill.offset && fill.bytes)
+          zeroed.push_back(fill);
+        else if (!fill.zeros)
+          std::erase_if(zeroed, [&](const Fill& earlier) { return earlier.array == fill.array; });
+      }
   }
 
   const Contract& contract_;
@@ -182,6 +199,11 @@ std::vector<std::string> Launch::text() const {
     const std::string size =
         pointer.bytes ? fmt::format(" of {} bytes", prove::text(*pointer.bytes)) : std::string();
     lines.push_back(fmt::format("parameter {} -> {}{}{}", at, pointer.array, size,
+                                offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
+  }
+  for (const Fill& fill : zeroed) {
+    const std::string offset = prove::text(*fill.offset);
+    lines.push_back(fmt::format("{} bytes of {}{} = 0", prove::text(*fill.bytes), fill.array,
                                 offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
   }
   for (uint32_t at = 0; at < parameter_bytes; at += 4) {

@@ -49,6 +49,14 @@ struct Pointer {
   ExprPtr bytes{};    // of an allocation of the host code's own; null: unknown
 };
 
+// A contiguous part of an array that the host code fills or copies to.
+struct Fill {
+  std::string array;
+  ExprPtr offset, bytes;  // null: unknown
+  bool zeros = false;     // it is filled with zeros
+  size_t after = 0;       // launches of the call that come before it
+};
+
 struct Launch {
   std::string kernel;           // its symbol
   std::vector<Condition> when;  // it is launched only if these hold
@@ -61,14 +69,9 @@ struct Launch {
   uint32_t parameter_bytes = 0;
   std::map<uint32_t, Pointer> pointers;      // by offset in the parameters
   std::map<uint32_t, ExprPtr> words, pairs;  // 32 and 64 bits, by offset; missing: unknown
+  std::vector<Fill> zeroed;                  // what the host code has set to 0 since the launch before it
 
   std::vector<std::string> text() const;  // "grid.x = ceil_div(n, 256)", one per line
-};
-
-// A contiguous part of an array that the host code fills or copies to.
-struct Fill {
-  std::string array;
-  ExprPtr offset, bytes;  // null: unknown
 };
 
 // One sequence of operations that some shapes give.

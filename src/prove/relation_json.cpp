@@ -109,8 +109,11 @@ Json to_json(const Relation& relation) {
     Json launches = Json::array(), fills = Json::array();
     for (const Launch& launch : one.launches) launches.push_back(json_of(launch));
     for (const Fill& fill : one.fills)
-      fills.push_back(
-          {{"array", fill.array}, {"offset", json_of(fill.offset)}, {"bytes", json_of(fill.bytes)}});
+      fills.push_back({{"array", fill.array},
+                       {"offset", json_of(fill.offset)},
+                       {"bytes", json_of(fill.bytes)},
+                       {"zeros", fill.zeros},
+                       {"after", fill.after}});
     cases.push_back(
         {{"when", json_of(one.when)}, {"launches", launches}, {"fills", fills}, {"filled", one.filled}});
   }
@@ -125,7 +128,8 @@ Result<Relation> relation_from_json(const Json& cases) {
       for (const Json& launch : one.at("launches")) found.launches.push_back(launch_of(launch));
       found.when = conditions_of(one.at("when"));
       for (const Json& fill : one.at("fills"))
-        found.fills.push_back({fill.at("array"), expr_of(fill.at("offset")), expr_of(fill.at("bytes"))});
+        found.fills.push_back({fill.at("array"), expr_of(fill.at("offset")), expr_of(fill.at("bytes")),
+                               fill.at("zeros"), fill.at("after")});
       found.filled = one.at("filled").get<std::vector<std::string>>();
       relation.cases.push_back(std::move(found));
     }

@@ -73,6 +73,8 @@ struct Variable {
   // Unknown: it was loaded where nothing writes, from an address that neither a loop nor another such load changes. Threads
   // that agree on the address agree on the value, and so do iterations.
   bool is_fixed = false;
+  // Unknown: all threads of a block have one value of it, in every iteration: what one of them drew or stored for all.
+  bool is_of_block = false;
   // Unknown: it is an element of a tensor no two elements of which are equal, those below 0 aside.
   bool is_one_of_distinct = false;
 };

@@ -114,14 +114,22 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
   }
   if (!made_to_fit(contract, plain)) return {};
   std::vector<trial::Trial> trials;
+  std::vector<std::string> integers;  // inputs
+  for (const contract::TensorSpec* input : contract.inputs())
+    if (has_integers(*input)) integers.push_back(input->name);
   const auto add_families = [&](trial::Trial trial) {
     trials.push_back(trial);
     for (const trial::Family family : kFamilies) {
-      if (family == trial::Family::Natural) continue;
+      if (family == trial::Family::Natural || integers.empty()) continue;
       trial.families.clear();
-      for (const contract::TensorSpec* input : contract.inputs())
-        if (has_integers(*input)) trial.families[input->name] = family;
-      if (!trial.families.empty()) trials.push_back(trial);
+      for (const std::string& input : integers) trial.families[input] = family;
+      trials.push_back(trial);
+    }
+    // Each alone: offsets that all lie at the end leave nothing to do for the indices that they delimit.
+    for (const std::string& input : integers) {
+      if (integers.size() == 1) break;
+      trial.families = {{input, trial::Family::NearTop}};
+      trials.push_back(trial);
     }
   };
   for (trial::Trial& trial : with_optional(contract, with_scalars(contract, plain, false)))

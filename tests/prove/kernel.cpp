@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "prove/counters.h"
+#include "prove/messages.h"
 
 namespace assay::prove::testing {
 
@@ -59,6 +59,8 @@ Launch launch_of(const KernelText& text) {
     at += word ? 4 : 8;
   }
   launch.parameter_bytes = at;
+  launch.zeroed = text.zeroed;
+  launch.overlaps = text.overlaps;
   return launch;
 }
 
@@ -87,7 +89,11 @@ Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexampl
   Claims claims(terms_, summary(), solver_);
   Setting setting{terms_, dims(), module_, *module_.find("k"), launch_, summary(), claims, solver_};
   setting.until = 1e300;
-  if (!std::exchange(described_, true)) summary().exchanges |= describe_counters(setting);
+  if (!std::exchange(described_, true)) {
+    summary().exchanges |= describe_messages(setting);
+    grid_tickets_ = setting.grid_tickets;
+  }
+  setting.grid_tickets = grid_tickets_;
   if (!counterexamples) setting.most_counterexamples = 0;
   return which(setting);
 }

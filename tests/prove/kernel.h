@@ -28,6 +28,8 @@ shape = ["n"])";
   // Parameters in the order of the PTX: "x", "x + 4 * n" (a pointer) or "= n" (a 32-bit number) or "== n" (64
   // bits) or "= ?" (32 bits that the launch relation does not tell).
   std::vector<std::string> parameters = {"x", "y", "= n"};
+  std::vector<Fill> zeroed{};  // before the launch
+  bool overlaps = false;
   std::string registers =
       ".reg .pred %p<20>; .reg .b32 %r<60>; .reg .b64 %rd<60>; .reg .f32 %f<20>; .reg .b16 %h<20>;";
   std::string body;
@@ -74,7 +76,8 @@ class ProvedKernel {
   Terms terms_;
   std::unique_ptr<Dims> dims_;
   std::unique_ptr<Result<Summary>> summary_;
-  bool described_ = false;  // its counters
+  bool described_ = false;  // its messages
+  std::vector<GridTicket> grid_tickets_;
 };
 
 // %rd1 = x, %rd2 = y, %r1 = n, %r2 = the thread's index in the grid.

@@ -1,0 +1,136 @@
+// The last block reads what the others wrote: why that is in order.
+//
+// Let D be the instruction that draws, t the thread of a block that executes it, A an access of one block before its draw, and
+// B an access of another block, the last one, after its draw.
+//   1. Who gets to B knows that its block drew the last number (implies_last). The number is a variable that nothing else
+//      bounds from below, so a path on which it must be the last is a path that has looked at it: the thread has executed D
+//      itself, or has read, behind a barrier, what t left for the block in shared memory. Either way the block's draw is
+//      before B. As each block draws at most once, all other blocks have drawn before.
+//   2. A comes before the draw of its block, and a fence stands between them (is_released).
+//   3. A fence stands between the draw of the last block and B (is_acquired).
+// The draws are atomic at the scope of the device, and each reads what the one before it wrote. So a fence, D, D, a fence: the
+// memory model's release and acquire patterns, and what is before the first fence happens before what is behind the second.
+#include <algorithm>
+
+#include "prove/messages.h"
+
+namespace assay::prove {
+
+namespace {
+
+using ptx::Mod;
+using ptx::Opcode;
+
+constexpr double kOrderSeconds = 1.0;  // for one question
+
+// A fence for all of memory, in both directions, between threads of the device.
+bool is_device_fence(const ptx::Instruction& i) {
+  if (i.guard != ptx::kNone) return false;  // it may not happen
+  if (i.opcode == Opcode::membar) return i.has(Mod::gl) || i.has(Mod::sys);
+  return i.opcode == Opcode::fence && (i.has(Mod::gpu) || i.has(Mod::sys)) &&
+         (i.has(Mod::sc) || i.has(Mod::acq_rel));
+}
+
+bool mentions_message(Terms& terms, const Path& path) {
+  return std::any_of(path.begin(), path.end(), [&](Term condition) {
+    const auto& vars = terms.mentions(condition);
+    return std::any_of(vars.begin(), vars.end(), [&](Var v) { return terms.var(v).is_of_block; });
+  });
+}
+
+}  // namespace
+
+bool implies_last(Setting& setting, const Access& access, const GridTicket& ticket) {
+  if (!mentions_message(setting.terms, access.path)) return false;
+  try {
+    Lowering lowering(setting.terms, setting.summary, &setting.claims, setting.solver);
+    lowering.set_deadline(std::min(kOrderSeconds, setting.until - work_seconds()));
+    for (const Term condition : access.path) lowering.assume(condition);
+    const Poly drawn = lowering.unsigned_value(setting.terms.of(ticket.ticket.drawn));
+    return lowering.proves(at_least_zero(add(drawn, lowering.unsigned_value(ticket.last), -1)),
+                           kOrderSeconds);
+  } catch (const TooHard&) {
+    return false;
+  }
+}
+
+BlockOrder::BlockOrder(Setting& setting, const Intervals& intervals, const std::set<uint32_t>& barriers)
+    : setting_(setting), intervals_(intervals), barriers_(barriers) {
+  for (uint32_t i = 0; i < setting.kernel.body.size(); ++i)
+    if (is_device_fence(setting.kernel.body[i])) fences_.insert(i);
+}
+
+uint32_t BlockOrder::at(const ptx::Instruction& instruction) const {
+  return static_cast<uint32_t>(&instruction - setting_.kernel.body.data());
+}
+
+bool BlockOrder::is_before(const Access& first, const Access& second) {
+  // A load past the coherent caches may miss even what is ordered before it.
+  if (first.instruction->has(Mod::nc) || second.instruction->has(Mod::nc)) return false;
+  return std::any_of(setting_.grid_tickets.begin(), setting_.grid_tickets.end(),
+                     [&](const GridTicket& ticket) {
+                       if (!is_last(second, ticket)) return false;
+                       // The draws of the others themselves: the last one has read what they wrote, which needs no fence.
+                       if (first.instruction == ticket.ticket.instruction) return true;
+                       return is_released(first, ticket) && is_acquired(second, ticket);
+                     });
+}
+
+bool BlockOrder::is_last(const Access& access, const GridTicket& ticket) {
+  const auto [known, is_new] = last_.try_emplace({&access, ticket.ticket.drawn}, false);
+  if (is_new) known->second = implies_last(setting_, access, ticket);
+  return known->second;
+}
+
+// Whether the thread that draws alone makes the access.
+bool BlockOrder::is_by(const Access& access, const GridTicket& ticket) {
+  const auto [known, is_new] = by_.try_emplace({&access, ticket.ticket.drawn}, false);
+  if (!is_new) return known->second;
+  try {
+    Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
+    lowering.set_deadline(std::min(kOrderSeconds, setting_.until - work_seconds()));
+    for (const Term condition : access.path) lowering.assume(condition);
+    std::vector<Formula> same;
+    for (size_t axis = 0; axis < 3; ++axis)
+      same.push_back(equal_to_zero(add(lowering.unsigned_value(setting_.summary.thread[axis]),
+                                       lowering.unsigned_value(ticket.thread[axis]), -1)));
+    known->second = lowering.proves(all_of(std::move(same)), kOrderSeconds);
+  } catch (const TooHard&) {
+  }
+  return known->second;
+}
+
+// Before the draw, with a fence in between. Behind the draw no way leads back to the access, so it is in the interval of the
+// draw or in an earlier one: if a thread made it in a later one, t would have passed the barrier in between behind its draw,
+// and the way from there would be a way from D.
+//   - Made by t itself, every way from it to D has a fence.
+//   - In an earlier interval, made by any thread: t passes the barrier behind it, and then a fence before D. Or every thread
+//     that made it passes a fence before the barrier, and t draws behind the barrier (which a run of assay check takes for
+//     order as well: the barrier carries on what the fence has made visible).
+bool BlockOrder::is_released(const Access& access, const GridTicket& ticket) {
+  const Graph& graph = setting_.summary.graph;
+  const ptx::Instruction& instruction = *ticket.ticket.instruction;
+  const uint32_t draw = at(instruction), here = at(*access.instruction);
+  if (graph.reaches(draw, here)) return false;
+  const bool releases = instruction.has(Mod::release) || instruction.has(Mod::acq_rel);
+  if (is_by(access, ticket) && (releases || !graph.reaches(here, draw, fences_))) return true;
+  if (!intervals_.meetings(here, draw).empty()) return false;
+  const auto all = [&](auto holds) { return std::all_of(barriers_.begin(), barriers_.end(), holds); };
+  return releases || all([&](uint32_t barrier) { return !graph.reaches(barrier, draw, fences_); }) ||
+         all([&](uint32_t barrier) { return !graph.reaches(here, barrier, fences_); });
+}
+
+// Behind the draw, with a fence by t in between. Another thread knows of the draw from behind a barrier (1. above), so a
+// fence on every way from D to a barrier stands before that one.
+bool BlockOrder::is_acquired(const Access& access, const GridTicket& ticket) {
+  const Graph& graph = setting_.summary.graph;
+  const ptx::Instruction& instruction = *ticket.ticket.instruction;
+  if (instruction.has(Mod::acquire) || instruction.has(Mod::acq_rel)) return true;
+  const uint32_t draw = at(instruction);
+  if (graph.reaches(draw, at(*access.instruction), fences_)) return false;
+  return is_by(access, ticket) || std::none_of(barriers_.begin(), barriers_.end(), [&](uint32_t barrier) {
+           return graph.reaches(draw, barrier, fences_);
+         });
+}
+
+}  // namespace assay::prove

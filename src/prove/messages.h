@@ -1,0 +1,57 @@
+// What threads tell each other through memory: values that one thread leaves for its block, numbers that blocks draw, and
+// what is ordered by that.
+//
+// The block that finishes last adds up what the others have left:
+//
+//     if (tid == 0) {
+//       partial[block] = sum;                            // (1)
+//       __threadfence();
+//       last = atomicAdd(&done, 1) == blocks - 1;        // `done` was 0 when the kernel began
+//     }
+//     __syncthreads();                                   // `last` is in shared memory
+//     if (last) { __threadfence(); … partial[i] … }      // (2)
+//
+// Three rules make (1) come before (2):
+//   - broadcast: what one thread stores in a shared variable before a barrier is what every thread reads there behind it;
+//   - grid tickets: numbers that blocks draw, one each, from a counter that starts from 0 are different, below the number
+//     of blocks, and who draws the highest is the last to draw;
+//   - order: what a block does before a fence and its draw happens before what the last block does after its draw and a fence.
+// messages.cpp and block_order.cpp say of each why it is so.
+#pragma once
+
+#include "prove/obligation.h"
+#include "prove/race_intervals.h"
+
+namespace assay::prove {
+
+// Gives facts to the variables of values that come from such messages, and fills in Setting::grid_tickets. Whether facts were
+// found that hold only if all threads of a block get to its barriers (Summary::exchanges).
+bool describe_messages(Setting& setting);
+
+// Whether a thread gets to an access only if its block drew the last number.
+bool implies_last(Setting& setting, const Access& access, const GridTicket& ticket);
+
+// What is ordered between blocks.
+class BlockOrder {
+ public:
+  // `intervals`: of the barriers of the block, with all accesses to global memory.
+  BlockOrder(Setting& setting, const Intervals& intervals, const std::set<uint32_t>& barriers);
+
+  // Whether the first, by any thread of one block, happens before the second, by any thread of another.
+  bool is_before(const Access& first, const Access& second);
+
+ private:
+  bool is_last(const Access& access, const GridTicket& ticket);
+  bool is_by(const Access& access, const GridTicket& ticket);
+  bool is_released(const Access& access, const GridTicket& ticket);
+  bool is_acquired(const Access& access, const GridTicket& ticket);
+  uint32_t at(const ptx::Instruction& instruction) const;
+
+  Setting& setting_;
+  const Intervals& intervals_;
+  const std::set<uint32_t>& barriers_;
+  std::set<uint32_t> fences_;
+  std::map<std::pair<const Access*, Var>, bool> last_, by_;
+};
+
+}  // namespace assay::prove
