@@ -21,7 +21,7 @@
 #include "assayer/ownership.h"
 #include "assayer/trial_runner.h"
 #include "base/random.h"
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -220,7 +220,7 @@ const Ownership& TrialRunner::ownership_of(const Trial& giant, const TensorSpec&
       small.shape =
           trial::fit(contract_, trial::near_legal(contract_, std::move(shape)), kLearntElements, HUGE_VAL)
               .shape;
-      const auto inputs = trial::MadeInputs::make(contract_, small);
+      const auto inputs = trial::GeneratedInputs::make(contract_, small);
       if (!inputs) continue;
       const Observation observed = runner_.run(small, inputs->bindings());
       const SampleReport* report = observed.sample ? &*observed.sample : nullptr;
@@ -253,7 +253,7 @@ ElementRange TrialRunner::confirmed_unowned(const Trial& trial, const SampleRepo
   if (!missing) return {};
   Trial other = trial;
   other.seed = mix(trial.seed, kOwnerStream);
-  auto inputs = trial::MadeInputs::make(contract_, other);
+  auto inputs = trial::GeneratedInputs::make(contract_, other);
   if (!inputs) return {};
   runner_.set_sample_blocks(subject::kSampledBlocks, about(*writes, *missing));
   const Observation seen = runner_.run(other, inputs->bindings());
@@ -285,7 +285,7 @@ ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& 
     if (i == kMostGapSamples) return {};
     Trial other = trial;
     other.seed = mix(trial.seed, static_cast<uint64_t>(i) + 1);
-    auto inputs = trial::MadeInputs::make(contract_, other);
+    auto inputs = trial::GeneratedInputs::make(contract_, other);
     if (!inputs) return {};
     const Observation seen = runner_.run(other, inputs->bindings());
     if (seen.outcome != CallOutcome::Ended || !seen.sample || !seen.sample->ended.empty() ||
@@ -302,7 +302,7 @@ ElementRange TrialRunner::confirmed_gap(const Trial& trial, const SampleReport& 
 
 // An output of which elements are missing, where the formula says what they should be.
 void TrialRunner::judge_coverage(const Trial& trial, const SampleReport& report, const subject::Call& call,
-                                 trial::MadeInputs& inputs, TrialResult& result) {
+                                 trial::GeneratedInputs& inputs, TrialResult& result) {
   for (const TensorSpec* spec : contract_.outputs()) {
     const auto written = call.written.find(spec->name);
     const auto extents = spec->extents(trial.shape);

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/symbol.h"
 #include "judge/far_draws.h"
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -77,7 +77,7 @@ int64_t TrialRunner::sampled_elements(const Trial& trial) const {
 }
 
 void TrialRunner::judge_written(const Trial& trial, const SampleReport& report, const subject::Call& call,
-                                trial::MadeInputs& inputs, TrialResult& result) {
+                                trial::GeneratedInputs& inputs, TrialResult& result) {
   if (!reference_.is_formula()) return;
   const int64_t most = sampled_elements(trial);
   const auto on_read = [&](const std::string& input, std::span<const int64_t> reads) {
@@ -115,7 +115,7 @@ void TrialRunner::judge_written(const Trial& trial, const SampleReport& report, 
 
 // A giant call on a real GPU of which nobody looks at the result.
 Observation TrialRunner::run_giant(const Trial& trial) {
-  auto inputs = trial::MadeInputs::make(contract_, trial);
+  auto inputs = trial::GeneratedInputs::make(contract_, trial);
   if (!inputs) return {.outcome = CallOutcome::Unavailable, .error = inputs.error().text()};
   runner_.restart();
   Observation observation = runner_.run(trial, inputs->bindings());
@@ -173,7 +173,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
     result.findings.clear();
     return false;
   };
-  auto inputs = trial::MadeInputs::make(contract_, trial);
+  auto inputs = trial::GeneratedInputs::make(contract_, trial);
   if (!inputs) return unsampled(inputs.error().text());
   runner_.set_timeout(stage_ ? time_limit() : kSampledTrialSeconds + 2 * seconds);
   if (trial.condition.fresh) runner_.restart();

@@ -15,7 +15,7 @@
 #include "assayer/ownership.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 #include "trial/work.h"
 
 namespace assay::assayer {
@@ -152,7 +152,7 @@ class TrialRunner {
   std::optional<Finding> giant_unended(const trial::Trial& trial, const subject::Observation& seen);
   int64_t sampled_elements(const trial::Trial& trial) const;
   void judge_written(const trial::Trial& trial, const protocol::SampleReport& report,
-                     const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
+                     const subject::Call& call, trial::GeneratedInputs& inputs, TrialResult& result);
   subject::ElementRange confirmed_gap(const trial::Trial& trial, const protocol::SampleReport& report,
                                       const contract::TensorSpec& output,
                                       std::vector<subject::ElementRange> written, int64_t elements);
@@ -162,7 +162,7 @@ class TrialRunner {
                                           const std::vector<int64_t>& extents,
                                           const std::vector<subject::ElementRange>& written);
   void judge_coverage(const trial::Trial& trial, const protocol::SampleReport& report,
-                      const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
+                      const subject::Call& call, trial::GeneratedInputs& inputs, TrialResult& result);
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
   void compare_related(const trial::Trial& trial, TrialResult& result);
   void warm_up(const trial::Trial& trial);

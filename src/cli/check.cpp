@@ -13,9 +13,9 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
+#include "cli/background_proof.h"
 #include "cli/gpu_reason.h"
 #include "cli/problem.h"
-#include "cli/proof_beside.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -151,10 +151,11 @@ Checked check_one(const std::string& path, const CheckOptions& options,
     own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
     if (contract->kernel.python && begun) own.deadline = *begun + kPythonSeconds;
   }
-  std::optional<ProofBeside> proof;
+  std::optional<BackgroundProof> proof;
   const auto no_proof = why_no_proof(proving, *contract, own, spare);
   if (!no_proof) {
-    proof.emplace(*contract, ProofBeside::Options{.seconds = own.budget, .wait = proving == Proving::Wait});
+    proof.emplace(*contract,
+                  BackgroundProof::Options{.seconds = own.budget, .wait = proving == Proving::Wait});
     own.launched = proof->listener();
   }
   CheckOutcome outcome = both ? check_on_both(*contract, own) : check(*contract, own);

@@ -145,12 +145,12 @@ Result<std::vector<Kind>> kinds_in(const std::string& list, const std::array<Kin
 }
 
 // What the user asks for, as words.
-struct TrainingWords {
+struct TrainingArguments {
   std::string tokens, optimizers, text, tokenizer = "bytes", device = "virtual";
   double rate = 0;  // 0: as the cell has it
 };
 
-Result<void> read_words(const TrainingWords& words, train::Options& options) {
+Result<void> read_words(const TrainingArguments& words, train::Options& options) {
   if (!words.text.empty()) {
     auto text = read_file(words.text);
     if (!text) return Error{"the text cannot be read: " + text.error().message, words.text};
@@ -293,7 +293,7 @@ int train_command(std::vector<std::string> args) {
   std::string path, json, html;
   bool list = false, only_binding = false, fresh = false;
   train::Options options;
-  TrainingWords words;
+  TrainingArguments words;
   arguments.add("contract", path, "a contract file");
   arguments.add_flag("--slots", list, "list the slots that a kernel can fill, with their signatures");
   arguments.add_flag("--binding", only_binding,

@@ -56,7 +56,7 @@ ASSAY_API int assay_make_on_touch(void* pointer, size_t offset, size_t length, c
                                   int64_t last_index, int defined) {
   bool made = false;
   (void)api([&](Context& context) {
-    assay::vgpu::MadeContent content{.offset = offset, .length = length, .defined = defined != 0};
+    assay::vgpu::GeneratedContent content{.offset = offset, .length = length, .defined = defined != 0};
     const auto* bytes = static_cast<const std::byte*>(table);
     content.values = {{bytes, bytes + table_bytes}, item, seed, last_value, last_index};
     made = context.memory().make_on_touch(reinterpret_cast<Address>(pointer), std::move(content));

@@ -18,7 +18,7 @@
 
 namespace assay::doctor {
 
-struct Words {
+struct Advice {
   std::string what, fix;
   std::vector<std::string> details{};
 };
@@ -30,7 +30,7 @@ struct Rule {
   std::string_view name;
   Severity severity;
   Needs needs;
-  std::optional<Words> (*judge)(const Facts& facts);
+  std::optional<Advice> (*judge)(const Facts& facts);
 };
 
 std::span<const Rule> gpu_rules();

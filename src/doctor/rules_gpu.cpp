@@ -10,7 +10,7 @@ namespace assay::doctor {
 
 namespace {
 
-using Judged = std::optional<Words>;
+using Judged = std::optional<Advice>;
 
 constexpr int kStub = 34, kUnavailable = 46, kNoDevice = 100, kUncorrectable = 214, kNoJit = 221,
               kJitDisabled = 223;
@@ -31,29 +31,29 @@ bool has_control_node(const Facts& facts) {
 
 Judged not_passed(const Facts& facts) {
   if (facts.driver.answers() || has_control_node(facts) || !facts.container) return {};
-  return Words{fmt::format("the host has {}, but this container has no /dev/nvidiactl",
-                           facts.module.empty() ? "an NVIDIA GPU" : "NVIDIA's driver " + facts.module),
-               "start the container with `--gpus all` (NVIDIA Container Toolkit)"};
+  return Advice{fmt::format("the host has {}, but this container has no /dev/nvidiactl",
+                            facts.module.empty() ? "an NVIDIA GPU" : "NVIDIA's driver " + facts.module),
+                "start the container with `--gpus all` (NVIDIA Container Toolkit)"};
 }
 
 Judged nouveau(const Facts& facts) {
   if (facts.driver.answers() || has_control_node(facts) || !facts.nouveau || !facts.module.empty()) return {};
-  return Words{fmt::format("the GPU {} is run by nouveau, which has no CUDA", fmt::join(facts.bus, ", ")),
-               "install NVIDIA's driver, blacklist nouveau and reboot"};
+  return Advice{fmt::format("the GPU {} is run by nouveau, which has no CUDA", fmt::join(facts.bus, ", ")),
+                "install NVIDIA's driver, blacklist nouveau and reboot"};
 }
 
 Judged no_driver(const Facts& facts) {
   if (facts.driver.answers() || has_control_node(facts) || !facts.module.empty() || facts.bus.empty())
     return {};
-  return Words{fmt::format("the GPU {} has no driver: the kernel module `nvidia` is not loaded",
-                           fmt::join(facts.bus, ", ")),
-               "install NVIDIA's driver, or load it with `modprobe nvidia`"};
+  return Advice{fmt::format("the GPU {} has no driver: the kernel module `nvidia` is not loaded",
+                            fmt::join(facts.bus, ", ")),
+                "install NVIDIA's driver, or load it with `modprobe nvidia`"};
 }
 
 Judged no_nodes(const Facts& facts) {
   if (facts.driver.answers() || has_control_node(facts) || facts.module.empty()) return {};
-  return Words{fmt::format("the driver {} is loaded, but there is no /dev/nvidiactl", facts.module),
-               "run `nvidia-modprobe -c 0 -u` as root"};
+  return Advice{fmt::format("the driver {} is loaded, but there is no /dev/nvidiactl", facts.module),
+                "run `nvidia-modprobe -c 0 -u` as root"};
 }
 
 Judged no_permission(const Facts& facts) {
@@ -62,8 +62,8 @@ Judged no_permission(const Facts& facts) {
   for (const DeviceNode& node : facts.nodes)
     if (!node.is_usable && !node.path.starts_with("/dev/nvidia-")) closed.push_back(node.path);
   if (closed.empty()) return {};
-  return Words{fmt::format("this user has no permission to open {}", fmt::join(closed, ", ")),
-               "add the user to the group that owns it (often `video`), or `chmod 666` it"};
+  return Advice{fmt::format("this user has no permission to open {}", fmt::join(closed, ", ")),
+                "add the user to the group that owns it (often `video`), or `chmod 666` it"};
 }
 
 // ---- the wrong library
@@ -76,35 +76,35 @@ std::string remove_from_path(const DriverLibrary& library) {
 
 Judged own_driver(const Facts& facts) {
   if (!facts.libcuda.is_own) return {};
-  return Words{fmt::format("{} is Assay's virtual device; programs would use it instead of the GPU",
-                           facts.libcuda.path),
-               remove_from_path(facts.libcuda)};
+  return Advice{fmt::format("{} is Assay's virtual device; programs would use it instead of the GPU",
+                            facts.libcuda.path),
+                remove_from_path(facts.libcuda)};
 }
 
 Judged stub(const Facts& facts) {
   if (facts.driver.answers() || (!facts.libcuda.is_stub && facts.driver.init != kStub)) return {};
-  return Words{
+  return Advice{
       fmt::format("{} is the toolkit's stub for linking, not the driver's library", facts.libcuda.path),
       remove_from_path(facts.libcuda)};
 }
 
 Judged no_libcuda(const Facts& facts) {
   if (!facts.libcuda.path.empty() || facts.driver.answers() || !has_control_node(facts)) return {};
-  return Words{"the kernel module is there, but libcuda.so.1 is in no folder that the loader searches",
-               facts.container ? "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-                               : "install the driver's libraries (Debian: libcuda1; Ubuntu: "
-                                 "libnvidia-compute), or run `ldconfig`"};
+  return Advice{"the kernel module is there, but libcuda.so.1 is in no folder that the loader searches",
+                facts.container ? "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                                : "install the driver's libraries (Debian: libcuda1; Ubuntu: "
+                                  "libnvidia-compute), or run `ldconfig`"};
 }
 
 Judged cannot_load(const Facts& facts) {
   if (facts.driver.load_error.empty()) return {};
-  return Words{fmt::format("{} cannot be loaded: {}", facts.libcuda.path, facts.driver.load_error),
-               "install the driver's libraries again, all of one version"};
+  return Advice{fmt::format("{} cannot be loaded: {}", facts.libcuda.path, facts.driver.load_error),
+                "install the driver's libraries again, all of one version"};
 }
 
 Judged compat_over_newer(const Facts& facts) {
   if (facts.driver.init != kMismatch || !facts.libcuda.is_compat) return {};
-  return Words{
+  return Advice{
       fmt::format("{} ({}) is a compatibility library that does not fit the driver{}; {}", facts.libcuda.path,
                   facts.libcuda.version.empty() ? "of unknown version" : facts.libcuda.version,
                   facts.module.empty() ? "" : " " + facts.module, error_text(kMismatch)),
@@ -114,10 +114,10 @@ Judged compat_over_newer(const Facts& facts) {
 Judged compat_unsupported(const Facts& facts) {
   if (facts.driver.init != kNoForward) return {};
   const bool known = facts.libcuda.is_compat;
-  return Words{fmt::format("{}{}: this GPU takes no compatibility library (only data-centre GPUs do); {}",
-                           facts.libcuda.path, known ? "" : " acts as a compatibility library",
-                           error_text(kNoForward)),
-               known ? remove_from_path(facts.libcuda) : "remove cuda-compat, or update the driver"};
+  return Advice{fmt::format("{}{}: this GPU takes no compatibility library (only data-centre GPUs do); {}",
+                            facts.libcuda.path, known ? "" : " acts as a compatibility library",
+                            error_text(kNoForward)),
+                known ? remove_from_path(facts.libcuda) : "remove cuda-compat, or update the driver"};
 }
 
 Judged upgraded(const Facts& facts) {
@@ -128,7 +128,7 @@ Judged upgraded(const Facts& facts) {
   if (!differ && facts.nvml.init != kNvmlMismatch && facts.driver.init != kMismatch) return {};
   std::vector<std::string> details;
   if (facts.nvml.init == kNvmlMismatch) details.emplace_back("NVML: driver/library version mismatch");
-  return Words{
+  return Advice{
       fmt::format("the loaded kernel module ({}) and the driver's libraries ({}) are of different versions: "
                   "the driver was upgraded since the machine started",
                   facts.module.empty() ? "version unknown" : facts.module,
@@ -146,30 +146,30 @@ Judged fabric(const Facts& facts) {
                       : facts.fabric_manager
                           ? "; nv-fabricmanager runs, so it is starting or of another version"
                           : "; nv-fabricmanager does not run";
-  return Words{fmt::format("the NVLink fabric is not set up{}; {}", state, error_text(kNotReady)),
-               fmt::format("start nvidia-fabricmanager, of exactly the driver's version{}",
-                           facts.module.empty() ? "" : " (" + facts.module + ")")};
+  return Advice{fmt::format("the NVLink fabric is not set up{}; {}", state, error_text(kNotReady)),
+                fmt::format("start nvidia-fabricmanager, of exactly the driver's version{}",
+                            facts.module.empty() ? "" : " (" + facts.module + ")")};
 }
 
 Judged mps(const Facts& facts) {
   const int init = facts.driver.init.value_or(0);
   if (init < kMpsFirst || init > kMpsLast) return {};
   const std::string pipe = value_in(facts, "CUDA_MPS_PIPE_DIRECTORY");
-  return Words{fmt::format("the MPS server cannot be used{}; {}", pipe.empty() ? "" : " through " + pipe,
-                           error_text(init)),
-               "start it with `nvidia-cuda-mps-control -d`, or unset CUDA_MPS_PIPE_DIRECTORY"};
+  return Advice{fmt::format("the MPS server cannot be used{}; {}", pipe.empty() ? "" : " through " + pipe,
+                            error_text(init)),
+                "start it with `nvidia-cuda-mps-control -d`, or unset CUDA_MPS_PIPE_DIRECTORY"};
 }
 
 Judged lost(const Facts& facts) {
   if (!std::ranges::any_of(facts.nvml.devices, &NvmlDevice::is_lost)) return {};
-  return Words{"a GPU has fallen off the bus", "look for Xid 79 in `dmesg`, then power-cycle the machine"};
+  return Advice{"a GPU has fallen off the bus", "look for Xid 79 in `dmesg`, then power-cycle the machine"};
 }
 
 Judged mig_empty(const Facts& facts) {
   if (facts.driver.answers()) return {};
   for (const NvmlDevice& device : facts.nvml.devices)
     if (device.mig && device.mig_instances == 0)
-      return Words{
+      return Advice{
           fmt::format("{} is in MIG mode and has no instance, so there is nothing to run on", device.name),
           "create one with `nvidia-smi mig -cgi PROFILE -C`, or leave MIG mode with `nvidia-smi -mig 0`"};
   return {};
@@ -179,20 +179,20 @@ Judged hidden(const Facts& facts) {
   if (facts.driver.init != kNoDevice && !(facts.driver.init == 0 && facts.driver.devices.empty())) return {};
   const auto found = facts.environment.find("CUDA_VISIBLE_DEVICES");
   if (found == facts.environment.end()) return {};
-  return Words{fmt::format("CUDA_VISIBLE_DEVICES is \"{}\", which hides every GPU", found->second),
-               "unset it, or name a GPU that is there: `nvidia-smi -L` lists them"};
+  return Advice{fmt::format("CUDA_VISIBLE_DEVICES is \"{}\", which hides every GPU", found->second),
+                "unset it, or name a GPU that is there: `nvidia-smi -L` lists them"};
 }
 
 Judged no_uvm(const Facts& facts) {
   if (facts.driver.init.value_or(0) == 0 || facts.wsl || facts.has_node("/dev/nvidia-uvm")) return {};
-  return Words{fmt::format("there is no /dev/nvidia-uvm; {}", error_text(*facts.driver.init)),
-               facts.container ? "pass it into the container: `--gpus all` does"
-                               : "run `nvidia-modprobe -u -c 0` as root"};
+  return Advice{fmt::format("there is no /dev/nvidia-uvm; {}", error_text(*facts.driver.init)),
+                facts.container ? "pass it into the container: `--gpus all` does"
+                                : "run `nvidia-modprobe -u -c 0` as root"};
 }
 
 Judged hung(const Facts& facts) {
   if (facts.driver.run.end != ProbeEnd::TimedOut || facts.depth == Depth::Quick) return {};
-  return Words{
+  return Advice{
       fmt::format("{} has not returned after {:.0f} s", facts.driver.run.step, facts.driver.run.seconds),
       "look for Xid errors in `dmesg` and reset the GPU (`nvidia-smi -r`); if it only starts slowly, "
       "`nvidia-smi -pm 1` keeps it initialised"};
@@ -204,22 +204,22 @@ Judged crashed(const Facts& facts) {
                               ? "ends the process"
                               : fmt::format("dies of signal {} ({})", facts.driver.run.signal,
                                             strsignal(facts.driver.run.signal));
-  return Words{fmt::format("{} {} in {}", facts.libcuda.path, how, facts.driver.run.step),
-               "install the driver again, with libraries and module of one version"};
+  return Advice{fmt::format("{} {} in {}", facts.libcuda.path, how, facts.driver.run.step),
+                "install the driver again, with libraries and module of one version"};
 }
 
 Judged refused(const Facts& facts) {
   const int init = facts.driver.init.value_or(0);
   if (init == 0) return {};
-  return Words{fmt::format("cuInit fails: {}", error_text(init)),
-               init == kNoDevice ? "`nvidia-smi` and `dmesg` say why the driver offers no GPU"
-                                 : "look for `NVRM` in `dmesg`; reload the driver or reboot"};
+  return Advice{fmt::format("cuInit fails: {}", error_text(init)),
+                init == kNoDevice ? "`nvidia-smi` and `dmesg` say why the driver offers no GPU"
+                                  : "look for `NVRM` in `dmesg`; reload the driver or reboot"};
 }
 
 Judged no_device(const Facts& facts) {
   const ProbeEnd end = facts.driver.run.end;
   if (facts.driver.answers() || end == ProbeEnd::TimedOut || end == ProbeEnd::NotStarted) return {};
-  return Words{"the driver offers no GPU", "`nvidia-smi` and `dmesg` say why"};
+  return Advice{"the driver offers no GPU", "`nvidia-smi` and `dmesg` say why"};
 }
 
 // ---- what became of the canary kernel
@@ -249,28 +249,28 @@ Judged exclusive(const Facts& facts) {
   const bool failed = first_failed(facts, kUnavailable) || facts.driver.init == kUnavailable;
   for (const NvmlDevice& device : facts.nvml.devices) {
     if (device.compute_mode == kProhibited)
-      return Words{fmt::format("{} is in compute mode `prohibited`: no program may use it", device.name),
-                   "run `nvidia-smi -c 0` as root"};
+      return Advice{fmt::format("{} is in compute mode `prohibited`: no program may use it", device.name),
+                    "run `nvidia-smi -c 0` as root"};
     if (device.compute_mode == kDefault || (device.processes.empty() && !failed) ||
         (under_mps(facts) && !failed))
       continue;
     const std::string holder = device.processes.empty()
                                    ? "another process"
                                    : fmt::format("process {}", device.processes.front().pid);
-    return Words{fmt::format("{} is in an exclusive compute mode and {} holds it", device.name, holder),
-                 "end that process, run `nvidia-smi -c 0` as root, or share the GPU through MPS",
-                 holders(device)};
+    return Advice{fmt::format("{} is in an exclusive compute mode and {} holds it", device.name, holder),
+                  "end that process, run `nvidia-smi -c 0` as root, or share the GPU through MPS",
+                  holders(device)};
   }
   if (!failed) return {};
-  return Words{fmt::format("the GPU is held by another process in an exclusive compute mode; {}",
-                           error_text(kUnavailable)),
-               "end that process, run `nvidia-smi -c 0` as root, or share the GPU through MPS"};
+  return Advice{fmt::format("the GPU is held by another process in an exclusive compute mode; {}",
+                            error_text(kUnavailable)),
+                "end that process, run `nvidia-smi -c 0` as root, or share the GPU through MPS"};
 }
 
 Judged full(const Facts& facts) {
   const DriverDevice* device = first_failed(facts, kOutOfMemory);
   if (!device) return {};
-  Words words{
+  Advice words{
       fmt::format("{} has no memory left for a small kernel ({})", device->name, device->canary->step),
       "end the processes that hold it: `nvidia-smi` lists them"};
   for (const NvmlDevice& other : facts.nvml.devices)
@@ -280,39 +280,39 @@ Judged full(const Facts& facts) {
 
 Judged no_jit(const Facts& facts) {
   if (!first_failed(facts, kNoJit)) return {};
-  return Words{"the driver finds no compiler for PTX (libnvidia-ptxjitcompiler.so.1)",
-               facts.container ? "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-                               : "install the driver's package that holds it, of the same version"};
+  return Advice{"the driver finds no compiler for PTX (libnvidia-ptxjitcompiler.so.1)",
+                facts.container ? "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                                : "install the driver's package that holds it, of the same version"};
 }
 
 Judged jit_disabled(const Facts& facts) {
   if (!first_failed(facts, kJitDisabled)) return {};
-  return Words{"CUDA_DISABLE_PTX_JIT keeps the driver from compiling PTX", "unset it"};
+  return Advice{"CUDA_DISABLE_PTX_JIT keeps the driver from compiling PTX", "unset it"};
 }
 
 Judged ecc_stop(const Facts& facts) {
   const DriverDevice* device = first_failed(facts, kUncorrectable);
   if (!device) return {};
-  return Words{fmt::format("{} stops with an uncorrectable memory error", device->name),
-               "reset the GPU (`nvidia-smi -r`); if it comes back, replace it"};
+  return Advice{fmt::format("{} stops with an uncorrectable memory error", device->name),
+                "reset the GPU (`nvidia-smi -r`); if it comes back, replace it"};
 }
 
 Judged canary_failed(const Facts& facts) {
   const DriverDevice* device = first_failed(facts, 0);
   if (!device) return {};
-  return Words{fmt::format("{} cannot run a kernel: {} fails with {}", device->name, device->canary->step,
-                           error_text(device->canary->error)),
-               "look for Xid errors in `dmesg` and reset the GPU (`nvidia-smi -r`)"};
+  return Advice{fmt::format("{} cannot run a kernel: {} fails with {}", device->name, device->canary->step,
+                            error_text(device->canary->error)),
+                "look for Xid errors in `dmesg` and reset the GPU (`nvidia-smi -r`)"};
 }
 
 Judged wrong_bits(const Facts& facts) {
   for (const DriverDevice& device : facts.driver.devices)
     if (device.canary && device.canary->wrong > 0)
-      return Words{fmt::format("{} ({}) computes wrong results: {} of a kernel with known results",
-                               device.name, device.pci, device.canary->wrong),
-                   "take it out of use and run `dcgmi diag -r 3`",
-                   {fmt::format("element {}: {:#018x} instead of {:#018x}", device.canary->first_wrong,
-                                device.canary->got, device.canary->expected)}};
+      return Advice{fmt::format("{} ({}) computes wrong results: {} of a kernel with known results",
+                                device.name, device.pci, device.canary->wrong),
+                    "take it out of use and run `dcgmi diag -r 3`",
+                    {fmt::format("element {}: {:#018x} instead of {:#018x}", device.canary->first_wrong,
+                                 device.canary->got, device.canary->expected)}};
   return {};
 }
 

@@ -9,7 +9,7 @@ namespace assay::doctor {
 
 namespace {
 
-using Judged = std::optional<Words>;
+using Judged = std::optional<Advice>;
 
 // ---- of the GPU
 
@@ -22,36 +22,36 @@ const NvmlDevice* device_with(const Facts& facts, Condition condition) {
 Judged uncorrected(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, [](const NvmlDevice& one) { return one.uncorrected > 0; });
   if (!device) return {};
-  return Words{fmt::format("{} had {} uncorrected memory error{} since the driver was loaded", device->name,
-                           device->uncorrected, device->uncorrected == 1 ? "" : "s"),
-               "drain it and reset it (`nvidia-smi -r`); results of programs that ran then are suspect"};
+  return Advice{fmt::format("{} had {} uncorrected memory error{} since the driver was loaded", device->name,
+                            device->uncorrected, device->uncorrected == 1 ? "" : "s"),
+                "drain it and reset it (`nvidia-smi -r`); results of programs that ran then are suspect"};
 }
 
 Judged remap_failed(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, &NvmlDevice::remap_failed);
   if (!device) return {};
-  return Words{fmt::format("{} could not replace a faulty row of its memory", device->name),
-               "take it out of use and have it replaced"};
+  return Advice{fmt::format("{} could not replace a faulty row of its memory", device->name),
+                "take it out of use and have it replaced"};
 }
 
 Judged remap_pending(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, &NvmlDevice::remap_pending);
   if (!device) return {};
-  return Words{fmt::format("{} still uses a faulty row of its memory until its next reset", device->name),
-               "drain it and reset it (`nvidia-smi -r`)"};
+  return Advice{fmt::format("{} still uses a faulty row of its memory until its next reset", device->name),
+                "drain it and reset it (`nvidia-smi -r`)"};
 }
 
 Judged ecc_off(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, [](const NvmlDevice& one) { return one.ecc == false; });
   if (!device) return {};
-  return Words{fmt::format("{} runs without ECC: a flipped bit in its memory goes unnoticed", device->name),
-               "enable it with `nvidia-smi -e 1` and reboot"};
+  return Advice{fmt::format("{} runs without ECC: a flipped bit in its memory goes unnoticed", device->name),
+                "enable it with `nvidia-smi -e 1` and reboot"};
 }
 
 Judged slice(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, [](const NvmlDevice& one) { return one.mig_instances > 0; });
   if (!device) return {};
-  return Words{
+  return Advice{
       fmt::format("{} is divided by MIG: a program sees a slice with fewer multiprocessors and less memory",
                   device->name),
       "certify kernels on the slice that they run on, or leave MIG mode with `nvidia-smi -mig 0`"};
@@ -60,8 +60,9 @@ Judged slice(const Facts& facts) {
 Judged not_persistent(const Facts& facts) {
   const NvmlDevice* device = device_with(facts, [](const NvmlDevice& one) { return !one.persistence; });
   if (!device) return {};
-  return Words{fmt::format("{} is initialised again for each program: persistence mode is off", device->name),
-               "run `nvidia-smi -pm 1` as root; until then starts are slow and timings vary"};
+  return Advice{
+      fmt::format("{} is initialised again for each program: persistence mode is off", device->name),
+      "run `nvidia-smi -pm 1` as root; until then starts are slow and timings vary"};
 }
 
 Judged throttled(const Facts& facts) {
@@ -79,8 +80,8 @@ Judged throttled(const Facts& facts) {
     for (const Reason& reason : kReasons)
       if (device.throttle & reason.bit) reasons.emplace_back(reason.name);
     if (!reasons.empty())
-      return Words{fmt::format("{} runs at reduced clocks: {}", device.name, fmt::join(reasons, ", ")),
-                   "check cooling and power; timings are unreliable until then"};
+      return Advice{fmt::format("{} runs at reduced clocks: {}", device.name, fmt::join(reasons, ", ")),
+                    "check cooling and power; timings are unreliable until then"};
   }
   return {};
 }
@@ -92,9 +93,9 @@ Judged memory_held(const Facts& facts) {
     return static_cast<double>(one.used) > kMuch * static_cast<double>(one.bytes);
   });
   if (!device) return {};
-  Words words{fmt::format("{} of the {} of {} are in use", bytes_text(device->used),
-                          bytes_text(device->bytes), device->name),
-              "end the processes that hold it, or large shapes may be skipped"};
+  Advice words{fmt::format("{} of the {} of {} are in use", bytes_text(device->used),
+                           bytes_text(device->bytes), device->name),
+               "end the processes that hold it, or large shapes may be skipped"};
   for (const GpuProcess& process : device->processes)
     words.details.push_back(fmt::format("process {}{} holds {}", process.pid,
                                         process.name.empty() ? "" : " (" + process.name + ")",
@@ -113,9 +114,9 @@ Judged nvml_fails(const Facts& facts) {
       : silent
           ? fmt::format("it {} in {}", nvml.run.end == ProbeEnd::Died ? "crashes" : "hangs", nvml.run.step)
           : fmt::format("NVML error {}", *nvml.init);
-  return Words{fmt::format("{} does not work ({}): memory errors, clocks and memory use are unknown",
-                           facts.libnvml, how),
-               "install the driver's libraries again, all of one version"};
+  return Advice{fmt::format("{} does not work ({}): memory errors, clocks and memory use are unknown",
+                            facts.libnvml, how),
+                "install the driver's libraries again, all of one version"};
 }
 
 // ---- of the driver beside the toolkit
@@ -136,7 +137,7 @@ Judged too_old(const Facts& facts) {
   if (!facts.driver.answers() || facts.driver.version == 0 || facts.driver.version / 1000 >= major) return {};
   const auto found = std::ranges::find_if(
       releases(), [&, wanted = major](const CudaRelease& release) { return release.cuda / 1000 == wanted; });
-  return Words{
+  return Advice{
       fmt::format("the driver{} supports CUDA {}; {} needs CUDA {}",
                   facts.module.empty() ? "" : " " + facts.module, version_text(facts.driver.version), who,
                   major),
@@ -153,7 +154,7 @@ Judged compiler_refused(const Facts& facts) {
       flags->second.find("-allow-unsupported-compiler") != std::string::npos)
     return {};
   if (toolkit.newest_gcc == 0 || toolkit.gcc <= toolkit.newest_gcc) return {};
-  return Words{
+  return Advice{
       fmt::format("nvcc {} refuses the host compiler {} (gcc {}): it takes gcc {} at most",
                   toolkit.version == 0 ? "" : version_text(toolkit.version), toolkit.host_compiler,
                   toolkit.gcc, toolkit.newest_gcc),
@@ -165,7 +166,7 @@ Judged compiler_refused(const Facts& facts) {
 Judged tf32(const Facts& facts) {
   const auto found = facts.environment.find("NVIDIA_TF32_OVERRIDE");
   if (found == facts.environment.end()) return {};
-  return Words{
+  return Advice{
       fmt::format("NVIDIA_TF32_OVERRIDE={} silently changes the precision of libraries", found->second),
       "unset it"};
 }
@@ -173,7 +174,7 @@ Judged tf32(const Facts& facts) {
 Judged blocking(const Facts& facts) {
   const auto found = facts.environment.find("CUDA_LAUNCH_BLOCKING");
   if (found == facts.environment.end() || found->second == "0" || found->second.empty()) return {};
-  return Words{
+  return Advice{
       "CUDA_LAUNCH_BLOCKING is set: every launch waits, so timings are wrong and missing synchronisation "
       "goes unnoticed",
       "unset it"};
@@ -182,32 +183,32 @@ Judged blocking(const Facts& facts) {
 Judged injected(const Facts& facts) {
   for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"})
     if (const auto found = facts.environment.find(name); found != facts.environment.end())
-      return Words{fmt::format("{}={} loads a library into every CUDA program", name, found->second),
-                   "unset it, unless a profiler is meant to run"};
+      return Advice{fmt::format("{}={} loads a library into every CUDA program", name, found->second),
+                    "unset it, unless a profiler is meant to run"};
   return {};
 }
 
 Judged memlock(const Facts& facts) {
   constexpr int64_t kUsual = 8 << 20;  // the kernel's own default since Linux 5.16
   if (facts.memlock == 0 || facts.memlock >= kUsual) return {};
-  return Words{fmt::format("a process may lock {} of memory, too little for pinned buffers of RDMA and NCCL",
-                           bytes_text(static_cast<uint64_t>(facts.memlock))),
-               "`ulimit -l unlimited`; in a container `--ulimit memlock=-1`"};
+  return Advice{fmt::format("a process may lock {} of memory, too little for pinned buffers of RDMA and NCCL",
+                            bytes_text(static_cast<uint64_t>(facts.memlock))),
+                "`ulimit -l unlimited`; in a container `--ulimit memlock=-1`"};
 }
 
 Judged shm(const Facts& facts) {
   constexpr int64_t kDocker = 64 << 20;  // what Docker gives a container unless told otherwise
   if (facts.shm == 0 || facts.shm > kDocker) return {};
-  return Words{fmt::format("/dev/shm has {}, too little for data loaders and NCCL",
-                           bytes_text(static_cast<uint64_t>(facts.shm))),
-               "start the container with `--shm-size=8g` or `--ipc=host`"};
+  return Advice{fmt::format("/dev/shm has {}, too little for data loaders and NCCL",
+                            bytes_text(static_cast<uint64_t>(facts.shm))),
+                "start the container with `--shm-size=8g` or `--ipc=host`"};
 }
 
 // ---- of Assay itself
 
 Judged cpu(const Facts& facts) {
   if (facts.missing_cpu_features.empty()) return {};
-  return Words{
+  return Advice{
       fmt::format("this processor lacks {}, which the virtual device needs",
                   fmt::join(facts.missing_cpu_features, ", ")),
       "run Assay on an x86-64-v3 processor (2013 or later); a virtual machine must pass the features on"};
@@ -216,30 +217,30 @@ Judged cpu(const Facts& facts) {
 Judged virtual_device(const Facts& facts) {
   const std::string fix = "rebuild or reinstall Assay";
   if (!facts.missing_own_library.empty())
-    return Words{fmt::format("{} is missing: the virtual device cannot start", facts.missing_own_library),
-                 fix};
+    return Advice{fmt::format("{} is missing: the virtual device cannot start", facts.missing_own_library),
+                  fix};
   const DriverProbe& probe = facts.virtual_driver;
   if (!probe.load_error.empty())
-    return Words{fmt::format("the virtual device cannot be loaded: {}", probe.load_error), fix};
+    return Advice{fmt::format("the virtual device cannot be loaded: {}", probe.load_error), fix};
   if (probe.run.end == ProbeEnd::Died || (probe.run.end == ProbeEnd::TimedOut && facts.depth == Depth::Full))
-    return Words{fmt::format("the virtual device {} in {}",
-                             probe.run.end == ProbeEnd::Died ? "crashes" : "hangs", probe.run.step),
-                 fix};
+    return Advice{fmt::format("the virtual device {} in {}",
+                              probe.run.end == ProbeEnd::Died ? "crashes" : "hangs", probe.run.step),
+                  fix};
   if (probe.init.value_or(0) != 0)
-    return Words{fmt::format("the virtual device does not start: {}", error_text(*probe.init)), fix};
+    return Advice{fmt::format("the virtual device does not start: {}", error_text(*probe.init)), fix};
   for (const DriverDevice& device : probe.devices)
     if (device.canary && (device.canary->error != 0 || device.canary->wrong != 0))
-      return Words{device.canary->error != 0
-                       ? fmt::format("the virtual device cannot run a kernel: {} fails with {}",
-                                     device.canary->step, error_text(device.canary->error))
-                       : fmt::format("the virtual device computes {} wrong results", device.canary->wrong),
-                   fix};
+      return Advice{device.canary->error != 0
+                        ? fmt::format("the virtual device cannot run a kernel: {} fails with {}",
+                                      device.canary->step, error_text(device.canary->error))
+                        : fmt::format("the virtual device computes {} wrong results", device.canary->wrong),
+                    fix};
   return {};
 }
 
 Judged no_sandbox(const Facts& facts) {
   if (facts.landlock > 0) return {};
-  return Words{
+  return Advice{
       "the kernel has no Landlock: a kernel's host code under test could write to any file of this user",
       "use Linux 5.13 or later with Landlock enabled, or check untrusted code in a container"};
 }
@@ -251,16 +252,17 @@ Judged slow(const Facts& facts) {
   for (const auto& [probe, name] : {std::pair(&facts.driver.run, "the GPU's driver"),
                                     std::pair(&facts.virtual_driver.run, "the virtual device")})
     if (probe->end == ProbeEnd::TimedOut)
-      return Words{fmt::format("{} has not answered within {:.1f} s ({})", name, probe->seconds, probe->step),
-                   "run `assay doctor` without --quick"};
+      return Advice{
+          fmt::format("{} has not answered within {:.1f} s ({})", name, probe->seconds, probe->step),
+          "run `assay doctor` without --quick"};
   return {};
 }
 
 Judged not_started(const Facts& facts) {
   for (const ProbeRun* run : {&facts.driver.run, &facts.nvml.run, &facts.virtual_driver.run})
     if (run->end == ProbeEnd::NotStarted)
-      return Words{"no child process could be started to query the driver",
-                   "raise the limit of processes (`ulimit -u`) or free memory"};
+      return Advice{"no child process could be started to query the driver",
+                    "raise the limit of processes (`ulimit -u`) or free memory"};
   return {};
 }
 

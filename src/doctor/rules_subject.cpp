@@ -13,7 +13,7 @@ namespace assay::doctor {
 
 namespace {
 
-using Judged = std::optional<Words>;
+using Judged = std::optional<Advice>;
 namespace fs = std::filesystem;
 
 constexpr int kNoImage = 209, kPtxTooNew = 222;
@@ -56,7 +56,7 @@ Judged no_image(const Facts& facts) {
   const bool runs = std::ranges::any_of(facts.subject->images,
                                         [&](const CodeImage& image) { return runs_on(image, *gpu); });
   if (runs && facts.driver.subject_error != kNoImage) return {};
-  return Words{
+  return Advice{
       fmt::format("{} holds no code for {} ({}), only {}", facts.subject->path, gpu->name, arch_of(*gpu),
                   holds(*facts.subject)),
       fmt::format("build it with `-gencode arch=compute_{0}{1},code=sm_{0}{1}`", gpu->major, gpu->minor)};
@@ -78,7 +78,7 @@ Judged ptx_too_new(const Facts& facts) {
   if ((!known || taken == 0 || wanted <= taken) && facts.driver.subject_error != kPtxTooNew) return {};
   const auto release =
       std::ranges::find_if(releases(), [&](const CudaRelease& one) { return one.ptx >= wanted; });
-  return Words{
+  return Advice{
       fmt::format("{} holds PTX {}; this driver (CUDA {}) compiles PTX {} at most", facts.subject->path,
                   ptx_text(wanted), version_text(facts.driver.version), ptx_text(taken)),
       fmt::format(
@@ -97,15 +97,15 @@ Judged contract_arch(const Facts& facts) {
                       .is_family = digits.ends_with('f')};
   const DriverDevice& gpu = facts.driver.devices.front();
   if (runs_on(ptx, gpu)) return {};
-  return Words{fmt::format("{} is built for {}, which {} ({}) cannot run", facts.target.name,
-                           facts.target.arch, gpu.name, arch_of(gpu)),
-               fmt::format("set `arch = \"{}\"` in [kernel]", arch_of(gpu))};
+  return Advice{fmt::format("{} is built for {}, which {} ({}) cannot run", facts.target.name,
+                            facts.target.arch, gpu.name, arch_of(gpu)),
+                fmt::format("set `arch = \"{}\"` in [kernel]", arch_of(gpu))};
 }
 
 Judged no_nvcc(const Facts& facts) {
   if (facts.target.kind != Target::Kind::Contract || !facts.target.is_cuda || !facts.toolkit.nvcc.empty())
     return {};
-  return Words{
+  return Advice{
       fmt::format("{} has CUDA C++ sources, and there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda",
                   facts.target.name),
       "install the CUDA toolkit, or set CUDA_HOME"};
@@ -114,11 +114,11 @@ Judged no_nvcc(const Facts& facts) {
 Judged torch_mismatch(const Facts& facts) {
   if (!facts.subject || facts.subject->missing_torch_symbols.empty()) return {};
   const SubjectFile& file = *facts.subject;
-  Words words{fmt::format("{} was built for another torch: {} {} has no {}", file.path,
-                          file.torch_version.empty() ? "that at" : "torch " + file.torch_version,
-                          file.torch_version.empty() ? file.torch : "in " + file.torch,
-                          demangled(file.missing_torch_symbols.front())),
-              "rebuild it with this torch, or install the wheel for this version"};
+  Advice words{fmt::format("{} was built for another torch: {} {} has no {}", file.path,
+                           file.torch_version.empty() ? "that at" : "torch " + file.torch_version,
+                           file.torch_version.empty() ? file.torch : "in " + file.torch,
+                           demangled(file.missing_torch_symbols.front())),
+               "rebuild it with this torch, or install the wheel for this version"};
   constexpr std::size_t kShown = 5;
   for (std::size_t i = 1; i < std::min(kShown, file.missing_torch_symbols.size()); ++i)
     words.details.push_back("nor " + demangled(file.missing_torch_symbols[i]));
@@ -128,7 +128,7 @@ Judged torch_mismatch(const Facts& facts) {
 Judged several_cudarts(const Facts& facts) {
   if (!facts.process || facts.process->cudarts.size() < 2) return {};
   std::vector<std::string> paths;
-  Words words;
+  Advice words;
   for (const LoadedLibrary& library : facts.process->cudarts) {
     paths.push_back(library.path);
     words.details.push_back(
@@ -148,9 +148,9 @@ Judged mixed_cudnn(const Facts& facts) {
   for (const LoadedLibrary& library : facts.process->cudnns)
     folders.insert(fs::path(library.path).parent_path().string());
   if (folders.size() < 2) return {};
-  Words words{fmt::format("process {} ({}) has parts of cuDNN from {}", facts.process->pid,
-                          facts.process->name, fmt::join(folders, " and ")),
-              "keep one origin: remove the other from LD_LIBRARY_PATH, or uninstall its package"};
+  Advice words{fmt::format("process {} ({}) has parts of cuDNN from {}", facts.process->pid,
+                           facts.process->name, fmt::join(folders, " and ")),
+               "keep one origin: remove the other from LD_LIBRARY_PATH, or uninstall its package"};
   for (const LoadedLibrary& library : facts.process->cudnns) words.details.push_back(library.path);
   return words;
 }
@@ -159,26 +159,27 @@ Judged mixed_cudnn(const Facts& facts) {
 
 Judged unreadable_file(const Facts& facts) {
   if (!facts.subject || facts.subject->error.empty()) return {};
-  return Words{fmt::format("{}: {}", facts.subject->path, facts.subject->error),
-               "name a shared library or a program"};
+  return Advice{fmt::format("{}: {}", facts.subject->path, facts.subject->error),
+                "name a shared library or a program"};
 }
 
 Judged unreadable_process(const Facts& facts) {
   if (!facts.process || facts.process->error.empty()) return {};
-  return Words{fmt::format("process {} cannot be inspected: {}", facts.process->pid, facts.process->error),
-               "name a running process, as its user or as root"};
+  return Advice{fmt::format("process {} cannot be inspected: {}", facts.process->pid, facts.process->error),
+                "name a running process, as its user or as root"};
 }
 
 // ---- what the virtual device would like
 
 Judged no_code(const Facts& facts) {
   if (!facts.subject || !facts.subject->error.empty() || !facts.subject->images.empty()) return {};
-  return Words{fmt::format("{} holds no device code", facts.subject->path), "name the file that nvcc linked"};
+  return Advice{fmt::format("{} holds no device code", facts.subject->path),
+                "name the file that nvcc linked"};
 }
 
 Judged static_cudart(const Facts& facts) {
   if (!facts.subject || !facts.subject->has_static_cudart) return {};
-  return Words{
+  return Advice{
       fmt::format("{} has the CUDA runtime linked into it, so it runs on the GPU only", facts.subject->path),
       "link it with `nvcc -cudart shared`"};
 }
@@ -187,7 +188,7 @@ Judged other_cudart(const Facts& facts) {
   if (!facts.subject) return {};
   for (const std::string& name : facts.subject->needed)
     if (name.starts_with("libcudart.so.") && name != "libcudart.so.13")
-      return Words{
+      return Advice{
           fmt::format("{} needs {}; the virtual device is a libcudart.so.13", facts.subject->path, name),
           "build it with CUDA 13 to run it on the virtual device"};
   return {};
@@ -196,9 +197,9 @@ Judged other_cudart(const Facts& facts) {
 Judged no_ptx(const Facts& facts) {
   if (!facts.subject || facts.subject->images.empty()) return {};
   if (std::ranges::any_of(facts.subject->images, &CodeImage::is_ptx)) return {};
-  return Words{fmt::format("{} holds machine code only ({}), which the virtual device cannot run",
-                           facts.subject->path, holds(*facts.subject)),
-               "add PTX: `-gencode arch=compute_90,code=[sm_90,compute_90]`"};
+  return Advice{fmt::format("{} holds machine code only ({}), which the virtual device cannot run",
+                            facts.subject->path, holds(*facts.subject)),
+                "add PTX: `-gencode arch=compute_90,code=[sm_90,compute_90]`"};
 }
 
 Judged no_lines(const Facts& facts) {
@@ -209,9 +210,9 @@ Judged no_lines(const Facts& facts) {
     has_ptx |= image.ptx_version > 0;  // of which the text was read
   }
   if (!has_ptx) return {};
-  return Words{fmt::format("{} holds PTX without line numbers: findings cannot name source lines",
-                           facts.subject->path),
-               "compile it with `-lineinfo`"};
+  return Advice{fmt::format("{} holds PTX without line numbers: findings cannot name source lines",
+                            facts.subject->path),
+                "compile it with `-lineinfo`"};
 }
 
 constexpr Rule kSubjectRules[] = {

@@ -77,7 +77,7 @@ class ChoiceJudge {
 
   void test(const Choice& choice, const Draws& draws) {
     draws_[choice.name] = draws;
-    if (const std::optional<Oddity> odd = least_probable(draws))
+    if (const std::optional<FrequencyTest> odd = least_probable(draws))
       report(choice, static_cast<int64_t>(draws.outcome.size()), 0, odd->text, Kind::WrongDistribution);
   }
 
@@ -372,9 +372,9 @@ class ChoiceJudge {
                          in_range ? "has weight 0" : fmt::format("is not an index below {}", rows->length)));
       return {};
     }
-    std::optional<Oddity> worst;
+    std::optional<FrequencyTest> worst;
     for (const Draws& group : groups)
-      if (const std::optional<Oddity> odd = least_probable(group);
+      if (const std::optional<FrequencyTest> odd = least_probable(group);
           odd && (!worst || odd->log_p < worst->log_p))
         worst = odd;
     if (worst)
@@ -550,7 +550,7 @@ std::vector<Finding> compare_draws(const Reference& reference, const Bindings& b
     const std::string seeds = fmt::format("{0} = {1} and with {0} = {2}", *differs, one, other);
     const auto difference = static_cast<int64_t>(static_cast<uint64_t>(other) - static_cast<uint64_t>(one));
     const auto count = static_cast<int64_t>(a->second.outcome.size());
-    std::optional<Oddity> worst;
+    std::optional<FrequencyTest> worst;
     for (const int64_t shift : shifts(difference, count))
       if (const auto odd = least_probable(agreement(a->second, b->second, shift, seeds));
           odd && (!worst || odd->log_p < worst->log_p))

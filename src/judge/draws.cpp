@@ -92,7 +92,7 @@ class Search {
       if (draws.outcome[i] >= 0) known_.push_back(static_cast<int64_t>(i));
   }
 
-  std::optional<Oddity> run() {
+  std::optional<FrequencyTest> run() {
     by_group(
         1, [](int64_t, std::size_t) { return 0; }, [](int) { return std::string(); });
     by_group(
@@ -126,7 +126,7 @@ class Search {
   void offer(const Sum& sum, const std::function<std::string()>& text) {
     const double log_p = sum.log_p(gate_);
     if (log_p > gate_ || (worst_ && log_p >= worst_->log_p)) return;
-    worst_ = Oddity{log_p, text() + "; the probability of that is " + chance(log_p)};
+    worst_ = FrequencyTest{log_p, text() + "; the probability of that is " + chance(log_p)};
   }
 
   template <class Group, class Name>
@@ -168,7 +168,7 @@ class Search {
   const Draws& draws_;
   const double gate_;
   std::vector<int64_t> known_;
-  std::optional<Oddity> worst_;
+  std::optional<FrequencyTest> worst_;
 };
 
 }  // namespace
@@ -208,11 +208,11 @@ int most_tests(const std::vector<int64_t>& extents) {
   return 1 + kBins + 2 * kParts + static_cast<int>(lags_of(extents).size());
 }
 
-std::optional<Oddity> least_probable(const Draws& draws, double gate) {
+std::optional<FrequencyTest> least_probable(const Draws& draws, double gate) {
   return Search(draws, gate).run();
 }
 
-std::optional<Oddity> least_probable(const Draws& draws) {
+std::optional<FrequencyTest> least_probable(const Draws& draws) {
   return least_probable(draws, kChoiceGate);
 }
 

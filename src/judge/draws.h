@@ -6,7 +6,7 @@
 //     Draws draws{.name = "keep", .extents = {32, 128}};
 //     draws.low = draws.high = std::vector<double>(32 * 128, 0.9);  // of a yes, by element
 //     draws.outcome.assign(32 * 128, 1);                            // 1: yes, 0: no, -1: not known
-//     if (const std::optional<Oddity> odd = least_probable(draws)) use(odd->text);
+//     if (const std::optional<FrequencyTest> odd = least_probable(draws)) use(odd->text);
 //
 // Every test is a sum of independent draws, and its probability is bounded by Chernoff: for every t > 0,
 //
@@ -34,7 +34,7 @@ struct Draws {
 };
 
 // One test: how many of the draws were a yes, and how many are expected.
-struct Oddity {
+struct FrequencyTest {
   double log_p = 0;  // natural log of an upper bound of the probability that right draws are so odd
   std::string text;
 };
@@ -47,7 +47,7 @@ double tail(std::span<const double> probabilities, double count, bool fewer);
 int most_tests(const std::vector<int64_t>& extents);
 
 // The least probable of all tests; none where no test is less probable than `gate`, a natural log.
-std::optional<Oddity> least_probable(const Draws& draws, double gate);
-std::optional<Oddity> least_probable(const Draws& draws);  // kChoiceGate
+std::optional<FrequencyTest> least_probable(const Draws& draws, double gate);
+std::optional<FrequencyTest> least_probable(const Draws& draws);  // kChoiceGate
 
 }  // namespace assay::judge

@@ -27,7 +27,7 @@ void assay_advance_clock(uint64_t cycles);
 void assay_undefine(void* pointer, size_t bytes);
 // What memory that is allocated from now on holds: a pattern, repeated.
 void assay_fill_new(uint64_t pattern);
-// The allocation that starts here and is new holds values by position (base/made_values.h) in `length` bytes from
+// The allocation that starts here and is new holds values by position (base/generated_values.h) in `length` bytes from
 // `offset` on, made as they are touched; `defined`: they count as written. Returns 0 where that cannot be.
 int assay_make_on_touch(void* pointer, size_t offset, size_t length, const void* table, size_t table_bytes,
                         unsigned item, uint64_t seed, int64_t last_value, int64_t last_index, int defined);

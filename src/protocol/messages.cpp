@@ -24,7 +24,7 @@ constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
 constexpr double kMostSampleSeconds = 1e6;
 constexpr std::string_view kBuilding = "building";
 
-Json json_of(const MadeBuffer& made) {
+Json json_of(const GeneratedBuffer& made) {
   return {{"table", made.table}, {"table_bytes", made.table_bytes}, {"item", made.item},
           {"seed", made.seed},   {"last_value", made.last_value},   {"last_index", made.last_index},
           {"room", made.room}};
@@ -85,9 +85,9 @@ Json json_of(const CallRequest& call) {
   return json;
 }
 
-MadeBuffer read_made(FieldReader fields, int64_t memory_bytes, int64_t out) {
+GeneratedBuffer read_made(FieldReader fields, int64_t memory_bytes, int64_t out) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  MadeBuffer made;
+  GeneratedBuffer made;
   made.table = fields.integer("table", 0, memory_bytes);
   made.table_bytes = fields.integer("table_bytes", 0, memory_bytes - made.table);
   made.item = static_cast<int>(fields.integer("item", 1, 8));

@@ -53,15 +53,15 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
-// What a buffer holds before the call, by a function of the position (base/made_values.h); the table of its values is
+// What a buffer holds before the call, by a function of the position (base/generated_values.h); the table of its values is
 // in the memory file.
-struct MadeBuffer {
+struct GeneratedBuffer {
   int64_t table = 0, table_bytes = 0;  // in the memory file
   int item = 1;                        // bytes of an element
   uint64_t seed = 0;
   int64_t last_value = 0, last_index = 0;
   int64_t room = 0;  // bytes of the memory file, from `out` on, for what the call wrote
-  bool operator==(const MadeBuffer&) const = default;
+  bool operator==(const GeneratedBuffer&) const = default;
 };
 
 // One allocation on the device. The subject gets its address plus `offset`.
@@ -81,7 +81,7 @@ struct BufferRequest {
   // Of a call of which a sample is run: nothing is copied to the allocation, and of what it holds afterwards, only
   // what was written. `in` is not used, and at `out` lie, in numbers of 8 bytes: how many pieces, then the offset in
   // the allocation and the length of each; then the pieces themselves, one after another.
-  std::optional<MadeBuffer> made;
+  std::optional<GeneratedBuffer> made;
   // Of an array of device pointers: the buffers of the call whose addresses it holds, in order.
   std::vector<int> pointers{};
   bool operator==(const BufferRequest&) const = default;

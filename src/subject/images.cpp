@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "contract/complex.h"
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 #include "trial/sparse.h"
 
 namespace assay::subject {
@@ -178,12 +178,12 @@ class MemoryFilePlanner {
   // What it holds before a call of which a sample is run.
   Result<void> make(Buffer& buffer) const {
     if (buffer.input) {
-      auto values = trial::made_values(*buffer.spec, trial_);
+      auto values = trial::generated_values(*buffer.spec, trial_);
       if (!values) return values.error();
       buffer.made = std::move(*values);
     } else {
       const uint64_t poison = trial::pattern(trial_.condition.poison);
-      buffer.made = MadeValues{.table = std::vector<std::byte>(sizeof poison), .item = sizeof poison};
+      buffer.made = GeneratedValues{.table = std::vector<std::byte>(sizeof poison), .item = sizeof poison};
       std::memcpy(buffer.made->table.data(), &poison, sizeof poison);
     }
     if (buffer.spec && buffer.spec->is_output()) buffer.room = kRoomForWritten;
@@ -266,15 +266,15 @@ class MemoryFilePlanner {
                        [](const BufferMember& member) { return member.input != nullptr; });
   }
 
-  static std::optional<protocol::MadeBuffer> made_of(const Buffer& b) {
+  static std::optional<protocol::GeneratedBuffer> made_of(const Buffer& b) {
     if (!b.made) return std::nullopt;
-    return protocol::MadeBuffer{b.in,
-                                static_cast<int64_t>(b.made->table.size()),
-                                static_cast<int>(b.made->item),
-                                b.made->seed,
-                                b.made->last_value,
-                                b.made->last_index,
-                                b.room};
+    return protocol::GeneratedBuffer{b.in,
+                                     static_cast<int64_t>(b.made->table.size()),
+                                     static_cast<int>(b.made->item),
+                                     b.made->seed,
+                                     b.made->last_value,
+                                     b.made->last_index,
+                                     b.room};
   }
 
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {

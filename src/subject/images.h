@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "base/made_values.h"
+#include "base/generated_values.h"
 #include "protocol/messages.h"
 #include "subject/runner.h"
 
@@ -26,7 +26,7 @@ struct Buffer {
   int64_t in = 0, out = 0;                    // in the memory file
   int share = -1;
   std::vector<std::pair<int64_t, int64_t>> parts;  // [from, length) that matter; empty: all of it
-  std::optional<MadeValues>
+  std::optional<GeneratedValues>
       made{};        // of a sample: what it holds before the call; the file has the table, at `in`
   int64_t room = 0;  // of a sample: bytes of the file, at `out`, for what was written
   std::vector<BufferMember> members{};  // of an allocation of several tensors

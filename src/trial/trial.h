@@ -11,7 +11,7 @@
 //   families.h  how numbers are drawn      shapes.h  which dims are worth trying
 //   plan.h      the order of trials        shrink.h  making a failing trial small
 //   work.h      what a trial costs         sparse.h  tensors larger than memory
-//   giant.h     shapes at all corners      made_inputs.h  their inputs, made as they are read
+//   giant.h     shapes at all corners      generated_inputs.h  their inputs, made as they are read
 //   requirements.h  what a pass requires   plan_limits.h  every number of the plan
 #pragma once
 

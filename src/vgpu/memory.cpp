@@ -162,9 +162,9 @@ uint64_t find_bit(const uint8_t* bits, uint64_t first, uint64_t end, bool value)
 //
 // A part is small: a thread that walks through a stretch of its own, far from those of other threads, needs a few
 // elements in each of many pages. Whoever goes on to the part beside one that is filled gets the rest of the page at once.
-class MadePages {
+class GeneratedPages {
  public:
-  MadePages(const Allocation& allocation, MadeContent content)
+  GeneratedPages(const Allocation& allocation, GeneratedContent content)
       : base_(allocation.base),
         size_(allocation.size),
         backing_(allocation.backing),
@@ -227,7 +227,7 @@ class MadePages {
   const Address base_;
   const uint64_t size_;
   std::byte* const backing_;
-  const MadeContent content_;
+  const GeneratedContent content_;
   const uint64_t first_part_;
   std::mutex mutex_;
   std::vector<bool> filled_;
@@ -404,7 +404,7 @@ bool Memory::release(Address address) {
   return true;
 }
 
-bool Memory::make_on_touch(Address base, MadeContent content) {
+bool Memory::make_on_touch(Address base, GeneratedContent content) {
   std::unique_lock lock(mutex_);
   auto it = allocations_.find(base);
   if (it == allocations_.end() || !it->second.live || shared_with_host(it->second.kind)) return false;
@@ -413,7 +413,7 @@ bool Memory::make_on_touch(Address base, MadeContent content) {
       content.values.item == 0 || content.values.item > 8)
     return false;
   if (content.defined) allocation.initialised = nullptr;
-  allocation.made = std::make_shared<MadePages>(allocation, std::move(content));
+  allocation.made = std::make_shared<GeneratedPages>(allocation, std::move(content));
   __atomic_fetch_add(&generation_, 1, __ATOMIC_RELEASE);
   return true;
 }
@@ -437,7 +437,7 @@ LiveRange Memory::locate(Address address, uint64_t bytes) const {
   if (found == nullptr) return {};
   if (found->made) {
     const auto [low, high, newly] = found->made->reach(address, std::min(bytes, found->end() - address));
-    __atomic_fetch_add(&made_bytes_, newly, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&generated_bytes_, newly, __ATOMIC_RELAXED);
     const uint64_t skipped = low - found->base;  // a multiple of 8: pages are, and so is the base
     return {low, high, found->backing + skipped,
             found->initialised ? found->initialised + skipped / 8 : nullptr};
@@ -481,7 +481,7 @@ std::byte* Memory::host(Address address, uint64_t bytes) const {
   const Allocation* found = find_locked(address);
   if (found == nullptr || !found->contains(address, bytes)) return nullptr;
   if (found->made)
-    __atomic_fetch_add(&made_bytes_, found->made->reach(address, bytes).newly_bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&generated_bytes_, found->made->reach(address, bytes).newly_bytes, __ATOMIC_RELAXED);
   return found->backing + (address - found->base);
 }
 

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "base/made_values.h"
+#include "base/generated_values.h"
 #include "base/result.h"
 
 namespace assay::vgpu {
@@ -34,24 +34,24 @@ using Address = uint64_t;
 enum class MemoryKind : uint8_t { Device, DeviceHeap, Variable, Managed, Pinned, Parameter };
 
 // What an allocation holds before anything is written to it.
-struct MadeContent {
-  MadeValues values;
+struct GeneratedContent {
+  GeneratedValues values;
   uint64_t offset = 0, length = 0;  // bytes of the allocation that the values fill; the others are zeros
   bool defined = true;              // they count as initialised
 };
-class MadePages;
+class GeneratedPages;
 
 struct Allocation {
   Address base = 0;
   uint64_t size = 0;
   MemoryKind kind = MemoryKind::Device;
   bool live = true;
-  bool adopted = false;             // host memory that somebody else owns
-  uint64_t id = 0;                  // in the order of allocation, from 1
-  std::string label;                // "cudaMalloc", a variable's name, or what the caller named it
-  std::byte* backing = nullptr;     // host memory of `base`
-  uint8_t* initialised = nullptr;   // one bit a byte of `backing`; null where it is not tracked
-  std::shared_ptr<MadePages> made;  // null: `backing` is filled already
+  bool adopted = false;                  // host memory that somebody else owns
+  uint64_t id = 0;                       // in the order of allocation, from 1
+  std::string label;                     // "cudaMalloc", a variable's name, or what the caller named it
+  std::byte* backing = nullptr;          // host memory of `base`
+  uint8_t* initialised = nullptr;        // one bit a byte of `backing`; null where it is not tracked
+  std::shared_ptr<GeneratedPages> made;  // null: `backing` is filled already
 
   Address end() const { return base + size; }
   bool contains(Address address, uint64_t bytes) const {
@@ -83,9 +83,9 @@ class Memory {
   bool release(Address address);
   // The allocation that starts at `base`, new and not shared with the host, holds this, made page by page as it is
   // touched. False: there is none such.
-  bool make_on_touch(Address base, MadeContent content);
+  bool make_on_touch(Address base, GeneratedContent content);
   // Bytes of all pages that were made so far.
-  uint64_t made_bytes() const { return __atomic_load_n(&made_bytes_, __ATOMIC_RELAXED); }
+  uint64_t generated_bytes() const { return __atomic_load_n(&generated_bytes_, __ATOMIC_RELAXED); }
 
   // The live allocation that holds `address`, as a copy (safe while others allocate).
   std::optional<Allocation> find(Address address) const;
@@ -125,7 +125,7 @@ class Memory {
   Address next_apart_ = 0;  // for the program's allocations
   uint64_t capacity_ = 0, used_ = 0, ids_ = 0, generation_ = 1;
   bool track_initialised_ = false;
-  mutable uint64_t made_bytes_ = 0;
+  mutable uint64_t generated_bytes_ = 0;
   std::byte* backing_ = nullptr;    // of range_, byte for byte
   uint8_t* initialised_ = nullptr;  // of range_, one bit a byte
 

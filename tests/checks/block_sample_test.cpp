@@ -71,7 +71,7 @@ class BlockSampleTest : public ::testing::Test {
   Address giant(const char* label, bool defined) {
     vgpu::Memory& memory = machine_.device().memory();
     const Address base = *memory.allocate(4 * kCount, 256, vgpu::MemoryKind::Device, label);
-    MadeValues values{.table = std::vector<std::byte>(4, std::byte{0x3f}), .item = 4};
+    GeneratedValues values{.table = std::vector<std::byte>(4, std::byte{0x3f}), .item = 4};
     EXPECT_TRUE(memory.make_on_touch(base, {.values = values, .length = 4 * kCount, .defined = defined}));
     return base;
   }
@@ -110,7 +110,7 @@ TEST_F(BlockSampleTest, TellsWhatTheBlocksWrote) {
   EXPECT_EQ(written.front().first, 0u);
   EXPECT_EQ(written.back().first + written.back().second, 4 * kCount);
   EXPECT_TRUE(log_.take().empty());
-  EXPECT_LT(machine_.device().memory().made_bytes(), 1u << 20);
+  EXPECT_LT(machine_.device().memory().generated_bytes(), 1u << 20);
 }
 
 // The second kernel reads what the first would have written, had all its blocks been run.

@@ -95,7 +95,7 @@ TEST(Draws, FalseAlarmsStayBelowTheirBound) {
 }
 
 void expect_odd(const Draws& draws, const std::string& says) {
-  const std::optional<Oddity> odd = least_probable(draws);
+  const std::optional<FrequencyTest> odd = least_probable(draws);
   ASSERT_TRUE(odd) << says;
   EXPECT_LT(odd->log_p, kChoiceGate);
   EXPECT_NE(odd->text.find(says), std::string::npos) << odd->text;
@@ -134,7 +134,7 @@ TEST(Draws, RoundingToNearestIsNotStochastic) {
     draws.high.push_back(part);
     draws.outcome.push_back(part >= 0.5);
   }
-  const std::optional<Oddity> odd = least_probable(draws);
+  const std::optional<FrequencyTest> odd = least_probable(draws);
   ASSERT_TRUE(odd);
   EXPECT_NE(odd->text.find("of probability"), std::string::npos) << odd->text;
 }

@@ -60,13 +60,13 @@ inline Request full_request() {
                    true,
                    -1,
                    {},
-                   MadeBuffer{.table = 4096,
-                              .table_bytes = 800,
-                              .item = 8,
-                              .seed = std::numeric_limits<uint64_t>::max(),
-                              .last_value = 9,
-                              .last_index = 10,
-                              .room = 12288}}};
+                   GeneratedBuffer{.table = 4096,
+                                   .table_bytes = 800,
+                                   .item = 8,
+                                   .seed = std::numeric_limits<uint64_t>::max(),
+                                   .last_value = 9,
+                                   .last_index = 10,
+                                   .room = 12288}}};
   call.arguments = {BufferArgument{1, "f32", {4, 256}}, StreamArgument{},
                     ScalarArgument{8, std::numeric_limits<uint64_t>::max(), true, true, "f64"}};
   call.returned = {BufferArgument{0, "bf16", {}}};

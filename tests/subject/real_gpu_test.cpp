@@ -6,7 +6,7 @@
 #include "folders.h"
 #include "subject/runner.h"
 #include "support.h"
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 
 namespace assay::subject {
 namespace {
@@ -73,7 +73,7 @@ class RealGpuTest : public ::testing::Test {
     trial_.sampled = true;
     trial_.condition.ordered = false;
     trial_.seed = 5;
-    inputs_.emplace(*trial::MadeInputs::make(*contract_, trial_));
+    inputs_.emplace(*trial::GeneratedInputs::make(*contract_, trial_));
     Runner runner(*contract_, subject, options);
     return runner.run(trial_, inputs_->bindings());
   }
@@ -83,7 +83,7 @@ class RealGpuTest : public ::testing::Test {
   int64_t align_ = 256;
   std::optional<contract::Contract> contract_;
   trial::Trial trial_;
-  std::optional<trial::MadeInputs> inputs_;
+  std::optional<trial::GeneratedInputs> inputs_;
 };
 
 TEST_F(RealGpuTest, LooksAtPlacesOfALargeOutput) {
@@ -100,7 +100,7 @@ TEST_F(RealGpuTest, LooksAtPlacesOfALargeOutput) {
   EXPECT_EQ(written.front().first, 0);
   EXPECT_EQ(written.back().first + written.back().count, kElements);
   // The device made the inputs that the reference makes.
-  const MadeValues values = *trial::made_values(contract_->tensors[0], trial_);
+  const GeneratedValues values = *trial::generated_values(contract_->tensors[0], trial_);
   for (const ElementRange& range : written) {
     std::vector<std::byte> expected(static_cast<std::size_t>(4 * range.count));
     make_values(values, static_cast<uint64_t>(range.first), static_cast<uint64_t>(range.count),

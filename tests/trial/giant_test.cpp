@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 #include "trial/plan.h"
 
 namespace assay::trial {
@@ -160,14 +160,14 @@ TEST(Requirements, AreNotMetByASampleOfTheBlocks) {
   EXPECT_GT(corners(), 0u);
 }
 
-TEST(MadeInputs, AreWhatTheDeviceMakes) {
+TEST(GeneratedInputs, AreWhatTheDeviceMakes) {
   const Contract contract = vectors(int64_t{1} << 40);
   Trial trial;
   trial.shape = {{"n", int64_t{1} << 33}};
   trial.sampled = true;
-  auto inputs = MadeInputs::make(contract, trial);
+  auto inputs = GeneratedInputs::make(contract, trial);
   ASSERT_TRUE(inputs) << inputs.error().text();
-  const auto values = made_values(*contract.inputs()[0], trial);
+  const auto values = generated_values(*contract.inputs()[0], trial);
   ASSERT_TRUE(values);
   const std::vector<int64_t> elements = {0, 77, int64_t{1} << 31, (int64_t{1} << 33) - 1};
   ASSERT_TRUE(inputs->make_read("x", elements));
@@ -178,11 +178,11 @@ TEST(MadeInputs, AreWhatTheDeviceMakes) {
   }
 }
 
-TEST(MadeInputs, AreNotMadeWithoutEnd) {
+TEST(GeneratedInputs, AreNotMadeWithoutEnd) {
   const Contract contract = vectors(int64_t{1} << 40);
   Trial trial;
   trial.shape = {{"n", int64_t{1} << 32}};
-  auto inputs = MadeInputs::make(contract, trial);
+  auto inputs = GeneratedInputs::make(contract, trial);
   ASSERT_TRUE(inputs);
   std::vector<int64_t> elements;
   for (int64_t i = 0; i < (1 << 19); ++i) elements.push_back(i << 13);

@@ -200,10 +200,10 @@ TEST(Memory, ContentIsMadeWhenItIsTouched) {
   Memory memory(uint64_t{1} << 42, true);
   const uint64_t count = uint64_t{1} << 33;
   const Address a = must(memory.allocate(4 * count + 64, 256, MemoryKind::Device, "a"));
-  MadeValues values{.table = std::vector<std::byte>(4 * 1000), .item = 4, .seed = 3};
+  GeneratedValues values{.table = std::vector<std::byte>(4 * 1000), .item = 4, .seed = 3};
   for (uint32_t i = 0; i < 1000; ++i) std::memcpy(values.table.data() + 4 * i, &i, 4);
   ASSERT_TRUE(memory.make_on_touch(a, {.values = values, .offset = 64, .length = 4 * count}));
-  EXPECT_EQ(memory.made_bytes(), 0u);
+  EXPECT_EQ(memory.generated_bytes(), 0u);
   for (const uint64_t element : {uint64_t{0}, uint64_t{1} << 31, (uint64_t{1} << 32) + 5, count - 1}) {
     const LiveRange range = memory.locate(a + 64 + 4 * element, 4);
     ASSERT_LE(range.low, a + 64 + 4 * element);
@@ -214,7 +214,7 @@ TEST(Memory, ContentIsMadeWhenItIsTouched) {
     EXPECT_EQ(made, expected);
     EXPECT_LT(range.high - range.low, 1u << 20) << "only what is made may be reached";
   }
-  EXPECT_LE(memory.made_bytes(), 4u * 4096);
+  EXPECT_LE(memory.generated_bytes(), 4u * 4096);
   EXPECT_FALSE(memory.first_uninitialised(a, 4 * count + 64));
 }
 
@@ -222,14 +222,14 @@ TEST(Memory, ContentIsMadeWhenItIsTouched) {
 TEST(Memory, ScatteredContentIsMadeInSmallParts) {
   Memory memory(uint64_t{1} << 42, true);
   const Address a = must(memory.allocate(uint64_t{1} << 32, 4096, MemoryKind::Device, "a"));
-  const MadeValues values{.table = std::vector<std::byte>(4, std::byte{7}), .item = 4};
+  const GeneratedValues values{.table = std::vector<std::byte>(4, std::byte{7}), .item = 4};
   ASSERT_TRUE(memory.make_on_touch(a, {.values = values, .length = uint64_t{1} << 32}));
   constexpr uint64_t kPages = 100;
   for (uint64_t page = 0; page < kPages; ++page) memory.locate(a + page * 3 * 4096 + 1024, 4);
-  EXPECT_LE(memory.made_bytes(), kPages * 512);
-  const uint64_t before = memory.made_bytes();
+  EXPECT_LE(memory.generated_bytes(), kPages * 512);
+  const uint64_t before = memory.generated_bytes();
   const LiveRange range = memory.locate(a + 1024 + 256, 4);
-  EXPECT_EQ(memory.made_bytes() - before, 4096u - 256);
+  EXPECT_EQ(memory.generated_bytes() - before, 4096u - 256);
   EXPECT_EQ(range.low, a);
   EXPECT_EQ(range.high, a + 4096);
   for (uint64_t at = 0; at < 4096; ++at) ASSERT_EQ(range.backing[at], std::byte{7}) << at;

@@ -49,7 +49,7 @@ std::vector<int64_t> places(const BufferRequest& request, const protocol::Sample
 }
 
 // Bytes up to the first word that holds what it was filled with; a few bytes at the end may.
-int64_t first_unwritten(const std::vector<std::byte>& now, const MadeValues& before) {
+int64_t first_unwritten(const std::vector<std::byte>& now, const GeneratedValues& before) {
   const auto length = static_cast<int64_t>(now.size());
   for (int64_t at = 0; at + kWord <= length; at += kWord)
     if (std::memcmp(now.data() + at, before.table.data(), size(kWord)) == 0) return at;
@@ -184,7 +184,7 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   });
 }
 
-MadeValues Buffers::made_values(const protocol::MadeBuffer& made) const {
+GeneratedValues Buffers::generated_values(const protocol::GeneratedBuffer& made) const {
   const std::byte* table = file_ + made.table;
   return {.table = {table, table + made.table_bytes},
           .item = static_cast<uint32_t>(made.item),
@@ -194,10 +194,10 @@ MadeValues Buffers::made_values(const protocol::MadeBuffer& made) const {
 }
 
 void Buffers::make(const BufferRequest& request, const Memory& memory) {
-  const protocol::MadeBuffer& made = *request.made;
+  const protocol::GeneratedBuffer& made = *request.made;
   if (real_)
     return device_fill_.fill(memory.base + request.offset, static_cast<uint64_t>(request.length),
-                             made_values(made));
+                             generated_values(made));
   const bool done = runtime_.assay_make_on_touch &&
                     runtime_.assay_make_on_touch(memory.base, size(request.offset), size(request.length),
                                                  file_ + made.table, size(made.table_bytes),
@@ -220,7 +220,7 @@ void Buffers::save_places(const CallRequest& call, std::size_t which, const prot
                           protocol::SampleReport& report) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
     if (!request.made || request.made->room == 0) return;
-    const MadeValues before = made_values(*request.made);
+    const GeneratedValues before = generated_values(*request.made);
     std::vector<int64_t> pieces{0};  // how many; then the offset and the length of each
     std::vector<std::byte> contents;
     for (const int64_t place : places(request, sample)) {

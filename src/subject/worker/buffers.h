@@ -86,7 +86,7 @@ class Buffers {
   std::byte* allocate_bytes(int64_t bytes, bool sparse) const;
   void release(std::deque<Memory>& memories);
   void make(const protocol::BufferRequest& request, const Memory& memory);
-  MadeValues made_values(const protocol::MadeBuffer& made) const;
+  GeneratedValues generated_values(const protocol::GeneratedBuffer& made) const;
   void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request,
                   const Memory& memory, CopyKind kind, const char* stage) const;
   std::size_t index(const protocol::CallRequest& call, std::size_t which, std::size_t buffer) const {

@@ -8,7 +8,7 @@ namespace assay::worker {
 
 namespace {
 
-// make_values() of base/made_values.h where there is a table, a thread for each element in turn:
+// make_values() of base/generated_values.h where there is a table, a thread for each element in turn:
 //
 //   for (i = thread; i < count; i += threads)
 //     to[i] = table[((mix(i ^ salt) >> 32) * choices) >> 32];
@@ -92,7 +92,7 @@ constexpr uint64_t kChunk = 1 << 20;                // elements that the host ma
 
 }  // namespace
 
-void DeviceFill::fill(std::byte* to, uint64_t bytes, const MadeValues& values) {
+void DeviceFill::fill(std::byte* to, uint64_t bytes, const GeneratedValues& values) {
   if (values.table.size() == values.item) return repeat(to, bytes, values.table);
   const uint64_t count = bytes / values.item;
   if (count == 0) return;
@@ -112,7 +112,7 @@ void DeviceFill::repeat(std::byte* to, uint64_t bytes, const std::vector<std::by
   }
 }
 
-void DeviceFill::pick(std::byte* to, uint64_t count, const MadeValues& values) {
+void DeviceFill::pick(std::byte* to, uint64_t count, const GeneratedValues& values) {
   if (!kernel_) {
     void* library = nullptr;
     check(runtime_.cudaLibraryLoadData(&library, kPick, nullptr, nullptr, 0, nullptr, nullptr, 0), kStage);
@@ -135,7 +135,7 @@ void DeviceFill::pick(std::byte* to, uint64_t count, const MadeValues& values) {
 }
 
 // Offsets are few beside what they point to: the host makes them.
-void DeviceFill::rise(std::byte* to, uint64_t count, const MadeValues& values) const {
+void DeviceFill::rise(std::byte* to, uint64_t count, const GeneratedValues& values) const {
   std::vector<std::byte> chunk(std::min(count, kChunk) * values.item);
   for (uint64_t first = 0; first < count; first += kChunk) {
     const uint64_t some = std::min(kChunk, count - first);

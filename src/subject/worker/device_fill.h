@@ -1,11 +1,11 @@
-// Fills memory of a real GPU with values made by position (base/made_values.h), on the GPU: a tensor of many gigabytes
+// Fills memory of a real GPU with values made by position (base/generated_values.h), on the GPU: a tensor of many gigabytes
 // takes as long as writing it. The virtual device makes them as they are touched instead.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "base/made_values.h"
+#include "base/generated_values.h"
 #include "subject/worker/runtime.h"
 
 namespace assay::worker {
@@ -15,12 +15,12 @@ class DeviceFill {
   explicit DeviceFill(const Runtime& runtime) : runtime_(runtime) {}
   // Writes whole elements, as many as fit into these bytes, to device memory; of a pattern (a table of one element), all
   // bytes, wherever they begin. Throws Failed.
-  void fill(std::byte* to, uint64_t bytes, const MadeValues& values);
+  void fill(std::byte* to, uint64_t bytes, const GeneratedValues& values);
 
  private:
   void repeat(std::byte* to, uint64_t bytes, const std::vector<std::byte>& pattern) const;
-  void pick(std::byte* to, uint64_t count, const MadeValues& values);
-  void rise(std::byte* to, uint64_t count, const MadeValues& values) const;
+  void pick(std::byte* to, uint64_t count, const GeneratedValues& values);
+  void rise(std::byte* to, uint64_t count, const GeneratedValues& values) const;
 
   const Runtime& runtime_;
   void* kernel_ = nullptr;  // loaded at its first use

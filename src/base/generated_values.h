@@ -3,7 +3,7 @@
 //
 // Example:
 //
-//     const MadeValues values{.table = std::vector<std::byte>(4 * 1000), .item = 4, .seed = 7};
+//     const GeneratedValues values{.table = std::vector<std::byte>(4 * 1000), .item = 4, .seed = 7};
 //     std::byte row[4 * 128];
 //     make_values(values, 1'000'000'000, 128, row);  // elements from the thousand millionth on
 //
@@ -21,17 +21,17 @@
 
 namespace assay {
 
-struct MadeValues {
+struct GeneratedValues {
   std::vector<std::byte> table;  // whole elements; empty: they rise
   uint32_t item = 1;             // bytes of an element, at most 8
   uint64_t seed = 0;
   // Of elements that rise, integers: the last one, and its index.
   int64_t last_value = 0, last_index = 0;
-  bool operator==(const MadeValues&) const = default;
+  bool operator==(const GeneratedValues&) const = default;
 };
 
 // Elements [first, first + count), to `to`.
-inline void make_values(const MadeValues& values, uint64_t first, uint64_t count, std::byte* to) {
+inline void make_values(const GeneratedValues& values, uint64_t first, uint64_t count, std::byte* to) {
   const uint64_t salt = mix(values.seed);
   const uint64_t choices = values.table.size() / values.item;
   for (uint64_t i = first; i < first + count; ++i, to += values.item) {
@@ -48,7 +48,7 @@ inline void make_values(const MadeValues& values, uint64_t first, uint64_t count
 }
 
 // Bytes [from, from + length) of the elements side by side.
-inline void make_bytes(const MadeValues& values, uint64_t from, uint64_t length, std::byte* to) {
+inline void make_bytes(const GeneratedValues& values, uint64_t from, uint64_t length, std::byte* to) {
   const auto part = [&](uint64_t at, uint64_t bytes, std::byte* target) {  // of one element
     std::byte element[8];
     make_values(values, at / values.item, 1, element);

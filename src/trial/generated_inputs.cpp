@@ -1,4 +1,4 @@
-#include "trial/made_inputs.h"
+#include "trial/generated_inputs.h"
 
 #include <fmt/format.h>
 
@@ -19,15 +19,15 @@ namespace {
 constexpr int64_t kDrawn = 4099;
 // Elements that are made together for the reference, about a page; and how many times one evaluation may make so many:
 // about a quarter of a second's work. A formula that reads more than this for a few thousand elements (a sum over a
-// whole giant tensor) is not evaluated. MadeInputs.AreNotMadeWithoutEnd (tests/trial/giant_test.cpp).
+// whole giant tensor) is not evaluated. GeneratedInputs.AreNotMadeWithoutEnd (tests/trial/giant_test.cpp).
 constexpr int64_t kPart = 1024, kMostParts = int64_t{1} << 15;
 
 }  // namespace
 
-Result<MadeValues> made_values(const TensorSpec& spec, const Trial& trial) {
+Result<GeneratedValues> generated_values(const TensorSpec& spec, const Trial& trial) {
   const auto extents = spec.extents(trial.shape);
   if (!extents) return extents.error();
-  MadeValues values;
+  GeneratedValues values;
   values.item = static_cast<uint32_t>(contract::info(spec.dtype).bytes);
   values.seed = mix(trial.seed, hash(spec.name));
   if (spec.values.kind == ValuesKind::Generated)
@@ -53,17 +53,17 @@ Result<MadeValues> made_values(const TensorSpec& spec, const Trial& trial) {
   return values;
 }
 
-Result<MadeInputs> MadeInputs::make(const contract::Contract& contract, const Trial& trial) {
+Result<GeneratedInputs> GeneratedInputs::make(const contract::Contract& contract, const Trial& trial) {
   for (const TensorSpec& spec : contract.tensors) {
     const std::string_view what = spec.uncommon_memory();
     if (!what.empty()) return Error{fmt::format("the tensor `{}` is {}", spec.name, what)};
   }
-  MadeInputs made;
+  GeneratedInputs made;
   made.bindings_.shape = trial.shape;
   made.bindings_.scalars = trial.scalars;
   made.left_ = kMostParts;
   for (const TensorSpec* spec : contract.inputs()) {
-    auto values = made_values(*spec, trial);
+    auto values = generated_values(*spec, trial);
     if (!values) return values.error();
     Input input{.values = std::move(*values), .tensor = nullptr, .made = {}};
     try {
@@ -79,7 +79,7 @@ Result<MadeInputs> MadeInputs::make(const contract::Contract& contract, const Tr
   return made;
 }
 
-bool MadeInputs::make_read(const std::string& name, std::span<const int64_t> elements) {
+bool GeneratedInputs::make_read(const std::string& name, std::span<const int64_t> elements) {
   Input& input = inputs_.find(name)->second;
   const std::scoped_lock lock(*mutex_);
   for (const int64_t element : elements) {

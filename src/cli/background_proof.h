@@ -1,6 +1,6 @@
 // Proofs beside the trials of a check: `assay prove` in a process of its own, which can be killed at any time.
 //
-//   ProofBeside proof(contract, {.seconds = 20});
+//   BackgroundProof proof(contract, {.seconds = 20});
 //   options.launched = proof.listener();            // the first trial starts it: by then the subject is built
 //   CheckOutcome outcome = check(contract, options);
 //   proof.finish(options, outcome.report);          // what was decided so far, held against what the trials launched
@@ -32,17 +32,17 @@ enum class Proving : uint8_t {
 std::optional<std::string> why_no_proof(Proving proving, const contract::Contract& contract,
                                         const assayer::CheckOptions& options, int cores);
 
-class ProofBeside {
+class BackgroundProof {
  public:
   struct Options {
     double seconds = 20;  // of processor time, for the solver
     bool wait = false;    // at the end of the trials, until it is done
   };
 
-  ProofBeside(const contract::Contract& contract, Options options);
-  ~ProofBeside();
-  ProofBeside(const ProofBeside&) = delete;
-  ProofBeside& operator=(const ProofBeside&) = delete;
+  BackgroundProof(const contract::Contract& contract, Options options);
+  ~BackgroundProof();
+  BackgroundProof(const BackgroundProof&) = delete;
+  BackgroundProof& operator=(const BackgroundProof&) = delete;
 
   // For CheckOptions::launched.
   std::function<void(const trial::Trial&, const subject::Observation&)> listener();

@@ -1,4 +1,4 @@
-#include "cli/proof_beside.h"
+#include "cli/background_proof.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -92,21 +92,21 @@ std::optional<std::string> why_no_proof(Proving proving, const contract::Contrac
   return std::nullopt;
 }
 
-ProofBeside::ProofBeside(const contract::Contract& contract, Options options)
+BackgroundProof::BackgroundProof(const contract::Contract& contract, Options options)
     : contract_(contract), options_(options), folder_("proof"), log_(contract) {}
 
-ProofBeside::~ProofBeside() {
+BackgroundProof::~BackgroundProof() {
   stop();
 }
 
-std::function<void(const trial::Trial&, const subject::Observation&)> ProofBeside::listener() {
+std::function<void(const trial::Trial&, const subject::Observation&)> BackgroundProof::listener() {
   return [this](const trial::Trial& trial, const subject::Observation& seen) {
     if (!started_) start();
     log_.add(trial, seen);
   };
 }
 
-void ProofBeside::start() {
+void BackgroundProof::start() {
   started_ = true;
   if (folder_.path().empty()) return;
   std::vector<std::string> words = {subject::program_folder() + "/assay",
@@ -123,7 +123,7 @@ void ProofBeside::start() {
   if (child_ > 0) setpgid(child_, child_);  // whichever of the two comes first
 }
 
-void ProofBeside::stop() {
+void BackgroundProof::stop() {
   if (child_ <= 0) return;
   kill(-child_, SIGKILL);
   while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
@@ -131,7 +131,7 @@ void ProofBeside::stop() {
   child_ = -1;
 }
 
-void ProofBeside::wait(double seconds) {
+void BackgroundProof::wait(double seconds) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (child_ > 0 && !interrupted()) {
     if (waitpid(child_, nullptr, WNOHANG) == child_) {
@@ -145,13 +145,13 @@ void ProofBeside::wait(double seconds) {
   }
 }
 
-Json ProofBeside::result() const {
+Json BackgroundProof::result() const {
   std::ifstream file(folder_.file("proof.json"));
   Json json = Json::parse(file, nullptr, false);
   return json.is_object() && json.contains("obligations") ? json : Json();
 }
 
-void ProofBeside::finish(const assayer::CheckOptions& options, report::Report& report) {
+void BackgroundProof::finish(const assayer::CheckOptions& options, report::Report& report) {
   const bool failed = report.verdict == judge::Verdict::Fail;
   wait(options_.wait && !failed ? kMostWait * options_.seconds + kMostReplays : 0);
   const bool ended = child_ < 0;
@@ -180,8 +180,8 @@ void ProofBeside::finish(const assayer::CheckOptions& options, report::Report& r
   report.proof = std::move(proof);
 }
 
-void ProofBeside::show_refutations(const assayer::CheckOptions& options, Json& proof,
-                                   report::Report& report) const {
+void BackgroundProof::show_refutations(const assayer::CheckOptions& options, Json& proof,
+                                       report::Report& report) const {
   assayer::CheckOptions own = options;
   own.budget = std::min(own.budget, kConfirmSeconds);
   for (const Json& refutation : proof.value("findings", Json::array())) {

@@ -1,4 +1,4 @@
-#include "base/made_values.h"
+#include "base/generated_values.h"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 namespace assay {
 namespace {
 
-MadeValues numbers(uint32_t count) {
-  MadeValues values{.table = std::vector<std::byte>(4 * count), .item = 4, .seed = 5};
+GeneratedValues numbers(uint32_t count) {
+  GeneratedValues values{.table = std::vector<std::byte>(4 * count), .item = 4, .seed = 5};
   for (uint32_t i = 0; i < count; ++i) std::memcpy(values.table.data() + 4 * i, &i, 4);
   return values;
 }
 
-TEST(MadeValues, AreTheSameWhoeverMakesThem) {
-  const MadeValues values = numbers(4099);
+TEST(GeneratedValues, AreTheSameWhoeverMakesThem) {
+  const GeneratedValues values = numbers(4099);
   std::vector<std::byte> all(4 * 5000);
   const uint64_t first = (uint64_t{1} << 32) - 77;
   make_values(values, first, 5000, all.data());
@@ -27,7 +27,7 @@ TEST(MadeValues, AreTheSameWhoeverMakesThem) {
     }
 }
 
-TEST(MadeValues, AreThoseOfTheTableAndInNoStep) {
+TEST(GeneratedValues, AreThoseOfTheTableAndInNoStep) {
   std::set<uint32_t> seen;
   for (uint64_t i = 0; i < 4096; ++i) {
     uint32_t value = 0;
@@ -38,8 +38,8 @@ TEST(MadeValues, AreThoseOfTheTableAndInNoStep) {
   EXPECT_GT(seen.size(), 250u);
 }
 
-TEST(MadeValues, OffsetsRiseToTheirEnd) {
-  const MadeValues offsets{.item = 8, .last_value = int64_t{1} << 33, .last_index = int64_t{1} << 32};
+TEST(GeneratedValues, OffsetsRiseToTheirEnd) {
+  const GeneratedValues offsets{.item = 8, .last_value = int64_t{1} << 33, .last_index = int64_t{1} << 32};
   int64_t before = -1;
   for (const uint64_t i :
        {uint64_t{0}, uint64_t{1}, uint64_t{1} << 31, (uint64_t{1} << 32) - 1, uint64_t{1} << 32}) {
