@@ -65,10 +65,14 @@ double truncated(double value) {
   return numerics::to_double(numerics::Format::BF16, code);
 }
 
-// Every simulation has the NaN of inf * 0, so it is the mark of none.
+// Every simulation has the NaN of inf * 0, so it is the mark of none. Some of the others are off by a rounding, as those of any sum in another
+// order are.
 TEST(DefectMatch, NanThatASoundKernelHasTooIsEvidenceForNoDefect) {
   const Case test;
-  EXPECT_FALSE(test.match([](int i, double value) { return i % 16 != 0 ? NAN : value; }));
+  const auto match = test.match([](int i, double value) {
+    return i % 16 != 0 ? NAN : i % 128 == 0 ? value * (1 + 0x1p-7) : value;
+  });
+  EXPECT_FALSE(match) << match->description;
 }
 
 TEST(DefectMatch, TheOtherElementsStillTell) {
