@@ -218,6 +218,7 @@ class TrialRunner {
   subject::TensorCores tensor_cores_;
   bool long_samples_ = false;       // are allowed
   bool hurried_samples_ = false;    // they have had their share of the time
+  bool few_blocks_ = false;         // were run of the last one, too few to say what all of them write
   bool long_sampled_ = false;       // a sample had more time once
   bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;
