@@ -339,7 +339,6 @@ class Run final : public GridRun {
 
   void end() {
     ended_ = true;
-    choose_code();
     suspended_.clear();
     held_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
