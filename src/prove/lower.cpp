@@ -261,7 +261,8 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
     if (range.low >= 0 && range.high < c) return {whole, rest};
     x = std::move(rest);
   } else if (divisor.size() == 1) {
-    const auto& [factors, times] = *divisor.begin();
+    const Monomial& factors = divisor.begin()->first;
+    const Int times = divisor.begin()->second;
     Poly rest;
     for (const auto& [monomial, by] : value) {
       if (by % times == 0 && std::includes(monomial.begin(), monomial.end(), factors.begin(), factors.end()))

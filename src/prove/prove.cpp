@@ -52,6 +52,7 @@ constexpr const char* kAssumptions[] = {
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
     "bytes",
     "no thread runs more than 2^62 iterations of a loop, and (for coverage) loops end",
+    "no other call that uses the same memory (module variables included) runs at the same time",
 };
 
 // The part of the time that values are compared for.

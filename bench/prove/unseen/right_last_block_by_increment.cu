@@ -15,6 +15,8 @@ shape = ["n"]
 dtype = "f32"
 shape = [1]
 role = "out"
+[require]
+nonfinite = "ignore"
 [reference]
 formula = "y[i] = max[k](x[k])"
 */
