@@ -17,13 +17,9 @@ namespace assay::vgpu {
 
 namespace {
 
-// Seconds that compiling takes for each instruction of a kernel (docs/measurements/engine.md). A kernel is compiled when
-// its launches have been interpreted for as long as that takes: then at most twice the least time is spent, whatever
-// is still to come.
-constexpr double kPlainSeconds = 1e-3, kWatchedSeconds = 2e-3;
-// The launch that finds its kernel hot waits for the compiler. `assay check` gives a trial a few seconds: a kernel that
-// takes longer than this to compile could make a trial that it is compiled in too slow.
-constexpr double kLongestWait = 1.2;
+// Compiling takes about a millisecond for each instruction of a kernel, two with checks; interpreting 3.5 ns for each
+// that a warp executes, 8 with checks. A kernel is compiled when it has run for as long as that takes.
+constexpr uint64_t kHotPerInstruction = 250'000;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
 
@@ -225,28 +221,20 @@ BlockShape shape_of_block(const Dim3& block) {
                                     : BlockShape::Other;
 }
 
-void count_run(Program& program, const GridContext& grid, double seconds) {
-  Function& function = program.functions[grid.entry->index];
-  const BlockShape shape = shape_of_block(grid.info.config.block);
-  if (function.compiled && !grid.compiled)
-    function.compiled->variants[static_cast<size_t>(shape)].interpreted_seconds += seconds;
-}
-
-const CompiledVariant* choose_code(Program& program, const GridContext& grid) {
+const CompiledVariant* choose_code(Program& program, const GridContext& grid, uint64_t executed) {
   Function& function = program.functions[grid.entry->index];
   const Compiling compiling = grid.options->compiling;
   if (compiling == Compiling::Never || program.instrumented || function.code.size() > kMostInstructions)
     return nullptr;
   if (!function.compiled) function.compiled = make_kernel(function);
   CompiledKernel& kernel = *function.compiled;
+  kernel.executed += executed;
   kernel.runtime.reports_global = !grid.listeners_of(ptx::Space::Global).empty();
   kernel.runtime.reports_shared = !grid.listeners_of(ptx::Space::Shared).empty();
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
   // A sampled launch has so many seconds of the processor, in which it should run blocks.
-  const double cost =
-      (grid.watched ? kWatchedSeconds : kPlainSeconds) * static_cast<double>(function.code.size());
-  const bool pays = variant.interpreted_seconds >= cost && cost <= kLongestWait && !grid.info.config.sampled;
+  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.info.config.sampled;
   if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
   return variant.code ? &variant : nullptr;
 }

@@ -108,7 +108,6 @@ struct CompiledVariant {
   std::vector<uint32_t> entry_of;               // by Inst::index: 1 + its entry; 0 where there is none
   std::vector<std::vector<EntryCheck>> checks;  // as CompiledObject has them
   std::vector<LaneSteps> steps;
-  double interpreted_seconds = 0;  // that launches have run so far which would have used it
   bool tried = false;
 };
 
@@ -116,6 +115,7 @@ struct CompiledKernel {
   std::vector<Handler> interpreted;  // by Inst::index
   CompiledRuntime runtime{};
   CompiledVariant variants[kBlockShapes];
+  uint64_t executed = 0;  // warp instructions of its launches so far
 };
 
 // The interpreter's handler of an instruction, whether compiled code can be entered there or not.
@@ -128,9 +128,7 @@ inline Handler interpreted_handler(const Function& function, const Inst& inst) {
 bool load_compiler();
 
 // Before a launch, and before each of its steps: compiles the kernel if that pays, and says which code the launch
-// enters; null: none. Nothing of the program may be running.
-const CompiledVariant* choose_code(Program& program, const GridContext& grid);
-// After each of these steps, which took so long.
-void count_run(Program& program, const GridContext& grid, double seconds);
+// enters; null: none. Nothing of the program may be running. `executed`: warp instructions since the last call.
+const CompiledVariant* choose_code(Program& program, const GridContext& grid, uint64_t executed);
 
 }  // namespace assay::vgpu

@@ -121,13 +121,9 @@ class Run final : public GridRun {
       fruitless_of_step_ = 0;
       turns_left_ = turns == 0 ? UINT64_MAX : turns;
     }
-    Program& program = *grid_.info.kernel.program;
-    grid_.compiled = choose_code(program, grid_);
-    const auto runs = Clock::now();
+    choose_code();
     device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
-    const auto end_of_step = Clock::now();
-    count_run(program, grid_, std::chrono::duration<double>(end_of_step - runs).count());
-    outcome_.seconds += std::chrono::duration<double>(end_of_step - begin).count();
+    outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     if (grid_.stopped || (started_ == total_ && suspended_.empty() && held_.empty())) {
       end();
       return State::Ended;
@@ -168,7 +164,8 @@ class Run final : public GridRun {
   GridContext grid_;
   LaunchOutcome outcome_;
   bool ended_ = false;
-  uint64_t total_ = 0;  // clusters
+  uint64_t counted_ = 0;  // warp instructions that choose_code() knows of
+  uint64_t total_ = 0;    // clusters
   unsigned threads_ = 1;
   uint64_t resident_limit_ = 1;
   uint64_t multiplier_ = 1, shift_ = 0;  // order of clusters: (multiplier * i + shift) mod total
@@ -178,6 +175,13 @@ class Run final : public GridRun {
   uint64_t turns_left_ = UINT64_MAX;                      // of this step
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
   std::deque<std::unique_ptr<Cluster>> suspended_, held_;
+
+  // Compiles the kernel once it has run for long enough.
+  void choose_code() {
+    const uint64_t executed = grid_.executed.load(std::memory_order_relaxed);
+    grid_.compiled = vgpu::choose_code(*grid_.info.kernel.program, grid_, executed - counted_);
+    counted_ = executed;
+  }
 
   void place_cluster_and_shared() {
     const ptx::Function& kernel = *grid_.entry->ptx;
@@ -339,6 +343,7 @@ class Run final : public GridRun {
 
   void end() {
     ended_ = true;
+    choose_code();
     suspended_.clear();
     held_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;

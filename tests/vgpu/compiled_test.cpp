@@ -140,23 +140,6 @@ TEST(Compiled, IsThere) {
 #endif
 }
 
-// A check makes many launches of some milliseconds: together they are worth compiling for.
-TEST(Compiled, ShortLaunchesMakeAKernelHot) {
-  Machine machine(kernel("st.global.u32 [%rd2], %r3;"), {.threads = 1, .compiling = Compiling::WhenHot});
-  const Address a = machine.array(std::vector<uint32_t>(8)), b = machine.array(std::vector<uint32_t>(8));
-  const Function& function = *machine.device().kernel(0, "k")->function;
-  double seconds = machine.launch("k", {1}, {32}, {a, b, 5}).seconds;
-  EXPECT_FALSE(function.compiled && function.compiled->variants[0].tried) << "after one launch";
-  int launches = 1;
-  while (seconds < 10 && !(function.compiled && function.compiled->variants[0].tried)) {
-    const double took = machine.launch("k", {200}, {256}, {a, b, 5}).seconds;
-    seconds += took;
-    ++launches;
-  }
-  EXPECT_LT(seconds, 10) << "it was never compiled";
-  EXPECT_GT(launches, 2);
-}
-
 TEST(Compiled, RunsUniformTwoRowsAndStridedAccesses) {
   expect_same(kernel(R"(
   mul.wide.u32 %rd3, %r2, 4;
