@@ -7,6 +7,7 @@
 #include <ctime>
 #include <functional>
 
+#include "finding/message.h"
 #include "judge/judge.h"
 #include "trial/trial.h"
 
@@ -176,7 +177,7 @@ std::pair<double, int64_t> judged(const Contract& contract, const reference::Ref
     const judge::Judgement judgement = must(judge::judge(contract, reference, bindings, outputs, options));
     best = std::min(best, now() - start);
     elements = judgement.judged;
-    if (!judgement.findings.empty()) fmt::print(stderr, "{}\n", judgement.findings[0].message);
+    if (!judgement.findings.empty()) fmt::print(stderr, "{}\n", message(judgement.findings[0]));
   }
   return {best, elements};
 }
