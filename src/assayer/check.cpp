@@ -401,7 +401,6 @@ class Check {
       say(progress_text(*planned));
       const double before = own();
       trials_->allow_long_samples(plan.needed_left().empty());
-      trials_->hurry_samples(timeline_.postponed >= 0);
       trials_->set_goes_on(options_.device == subject::Device::Cuda && !options_.timeline);
       TrialResult result = run_step(*planned);
       trials_->set_goes_on(false);

@@ -440,8 +440,8 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
                                                 std::get<evidence::Numeric>(symptom.evidence).difference);
   if (is_related && is_numeric(symptom.kind)) return failed;
   if (!is_numeric(symptom.kind)) {
-    // Blocks that a counter orders race with each other when another call counts on it, too, or read what is not there yet.
-    if (find_overlap(trial, failed)) return failed;
+    // Blocks that a counter orders race with each other when another call counts on it, too.
+    if (symptom.kind == Kind::DataRace && find_overlap(trial, failed)) return failed;
     if (!find_left_behind(trial, failed)) find_host_memory(trial, failed);
     return failed;
   }

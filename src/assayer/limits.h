@@ -26,10 +26,6 @@ inline constexpr int64_t kBriefSample = 1 << 13;
 // many); once more of them, for one trial, where no block came to its end, as in a kernel whose blocks loop over the
 // whole tensor. Seconds of the whole trial beside that. Elements of each output that are judged. Chosen.
 inline constexpr double kSampleSeconds = 0.25, kLongSampleSeconds = 2, kSampledTrialSeconds = 6;
-// … once such trials have had their share of the budget (kSampledShare), where blocks are so slow that too few are run to say
-// what all of them write (kEnoughBlocks): a dozen such trials would take half of the budget. Chosen: the most telling blocks
-// come first.
-inline constexpr double kHurriedSampleSeconds = 0.1;
 inline constexpr int64_t kSampledElements = 1 << 12;
 // … fewer where each takes many steps of the formula, so many of all together, but so many elements at least. Chosen: a
 // tenth of a second of the reference, and both ends of what each block wrote.

@@ -150,16 +150,8 @@ std::optional<Finding> TrialRunner::giant_unended(const Trial& trial, const Obse
 }
 
 void TrialRunner::run_sampled(const Trial& trial, TrialResult& result) {
-  const bool hurried = hurried_samples_ && few_blocks_;
-  const double seconds = hurried ? kHurriedSampleSeconds : kSampleSeconds;
-  runner_.set_sample_seconds(seconds);
-  if (!sample_once(trial, seconds, result)) return;
-  if (hurried) {  // no block came to its end: it gets the usual time after all
-    runner_.set_sample_seconds(kSampleSeconds);
-    result = TrialResult{};
-    if (!sample_once(trial, kSampleSeconds, result)) return;
-  }
-  if (!long_samples_ || long_sampled_) return;
+  runner_.set_sample_seconds(kSampleSeconds);
+  if (!sample_once(trial, kSampleSeconds, result) || !long_samples_ || long_sampled_) return;
   long_sampled_ = true;
   runner_.set_sample_seconds(kLongSampleSeconds);
   result = TrialResult{};
@@ -224,9 +216,6 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
       return false;
     }
   }
-  few_blocks_ = std::any_of(
-      report->launches.begin(), report->launches.end(),
-      [](const SampledLaunch& launch) { return launch.run < std::min(launch.blocks, kEnoughBlocks); });
   for (const SampledLaunch& launch : report->launches) {
     result.sampled.blocks += launch.blocks;
     result.sampled.run += launch.run;

@@ -117,7 +117,6 @@ class TrialRunner {
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
   // Whether a sample of the blocks may have more time, once, where no block comes to its end.
   void allow_long_samples(bool allowed) { long_samples_ = allowed; }
-  void hurry_samples(bool hurry) { hurried_samples_ = hurry; }
   // Calls end in so many seconds of their own (own_time.h) from now, and none begins later: for what has its
   // share of the time.
   void set_time_left(std::optional<double> seconds) {
@@ -217,8 +216,6 @@ class TrialRunner {
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
   bool long_samples_ = false;       // are allowed
-  bool hurried_samples_ = false;    // they have had their share of the time
-  bool few_blocks_ = false;         // were run of the last one, too few to say what all of them write
   bool long_sampled_ = false;       // a sample had more time once
   bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;

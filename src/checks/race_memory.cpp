@@ -331,12 +331,17 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
   if (author == 0) return lanes;
   const Operation& grid = *state.operation;
   uint32_t left = 0, todo = lanes;
-  const uint32_t closings = words_.closings();
-  const SingleWords::Read whole{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
-  if (bytes == 4) todo &= ~words_.remember_marked(access, lanes, whole);
-  const uint32_t unmarked = todo;
-  if (todo != 0 && bytes == 4 && SingleWords::kRemembersLanes)
-    todo &= ~words_.remember_lanes(access, settled_.open_lanes(grid.first, access, todo), whole);
+  uint32_t unsure = lanes;  // whose words may be written meanwhile
+  if (bytes == 4) {
+    const SingleWords::Read read{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
+    const uint32_t closings = words_.closings();
+    todo &= ~words_.remember_marked(access, lanes, read);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (words_.closings() == closings) unsure = todo;  // the others found marks, and none was taken away
+    if (unsure == 0) return 0;
+    if (SingleWords::kRemembersLanes)
+      todo &= ~words_.remember_lanes(access, settled_.open_lanes(grid.first, access, todo), read);
+  }
   for (uint32_t rest = todo; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
@@ -358,9 +363,6 @@ uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lane
     if (settles) settled_.add(grid.first, at, words);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Lanes that found marks are done if none was taken away meanwhile.
-  const uint32_t unsure = words_.closings() == closings ? unmarked : lanes;
-  if (unsure == 0) return 0;
   uint32_t stored = 0;
   left |= unsure & ~settled_.open_lanes(grid.first, access, unsure, stored);
   for (uint32_t rest = stored & unsure & ~left; rest; rest &= rest - 1) {
