@@ -153,7 +153,8 @@ inline constexpr int64_t kCornerRows = 1 << 12;
 // The same for edges, of which there are many.
 inline constexpr double kEdgeElements = 1e5, kEdgeSteps = 4e5;
 // The same for sizes that the kernel's code names, of which there are few: a kernel is often written for a few large ones.
-inline constexpr double kNamedElements = 1 << 20, kNamedSteps = 1 << 21;
+// A little more than 2^20, so that products just beyond it are among them (Thresholds.AProductBeyondAMillionIsRequired).
+inline constexpr double kNamedElements = 1.1 * (1 << 20), kNamedSteps = 1 << 21;
 inline constexpr int64_t kNamedRows = 1 << 13;
 // Shapes that a pass requires in which dims are at such sizes together, and in which their product is, the cheapest of
 // each. Chosen.

@@ -182,5 +182,37 @@ TEST(Thresholds, ProductsOfDimsPassThem) {
   EXPECT_GE(beyond, 2);
 }
 
+// `rows * cols > 1 << 20` for short rows.
+TEST(Thresholds, AProductBeyondAMillionIsRequired) {
+  const auto contract = contract::parse(R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "rows", "cols"]
+[dims]
+rows = { min = 1, max = 65536 }
+cols = { min = 1, max = 262144 }
+[tensors.x]
+dtype = "f32"
+shape = ["rows", "cols"]
+[tensors.y]
+dtype = "f32"
+shape = ["rows"]
+role = "out"
+[reference]
+formula = "y[i] = sum[j](x[i, j])"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  PlanOptions options;
+  options.constants.compared = {1 << 20, 2048};
+  Plan plan(*contract, options);
+  bool required = false;
+  for (std::size_t left = plan.planned(); left > 0; --left) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    const int64_t rows = planned.trial.shape.at("rows"), cols = planned.trial.shape.at("cols");
+    required |= planned.needed && !planned.trial.sampled && cols < 2048 && rows * cols > 1 << 20;
+  }
+  EXPECT_TRUE(required);
+}
+
 }  // namespace
 }  // namespace assay::trial
