@@ -56,6 +56,7 @@ OTHER_CAUSES = {
     "cumulative_sum/wrong/chunks_in_8_bits": "an output left unwritten: the narrow count ends its loop before it is an index again",
     "dequantize_int4_zero/wrong/unsigned_difference": "the narrow number is a value, no address",
     "dequantize_int4_zero/wrong/zero_points_are_bytes": "a layout: the accesses are in bounds",
+    "dropout_giant/wrong/counter_in_32_bits": "the narrow number is a value, no address",
     "dequantize_int8/wrong/difference_in_8_bits": "the narrow number is a value, no address",
     "dequantize_mxfp4/wrong/block_of_16": "wrong mathematics: the accesses are in bounds",
     "dropout/wrong/graph_of_first_call": "state kept between calls",
