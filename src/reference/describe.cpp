@@ -332,7 +332,8 @@ Shape shown_shape(const Contract& contract) {
   while (elements_of_largest(contract, shape) > kMostShownElements) {
     const Dim* largest = nullptr;
     for (const Dim& dim : contract.dims)
-      if (shape[dim.name] / 2 >= dim.min && (!largest || shape[dim.name] > shape[largest->name])) largest = &dim;
+      if (shape[dim.name] / 2 >= dim.min && (!largest || shape[dim.name] > shape[largest->name]))
+        largest = &dim;
     if (!largest) break;
     shape[largest->name] /= 2;
   }

@@ -53,7 +53,7 @@ EXPECTED = ("status", "stdout", "stderr", "json", "written")
 def coverage_sentence(found):
     """How many trials fit into the budget depends on the machine, and where the sentence is wrapped on its numbers."""
     text = re.sub(r"\s*\n\s*", " ", found[0])
-    text = re.sub(r"\b(\d+ of \d+ planned trials?|\d+ trials? \(all \d+ planned\)|\d+ trials?)", "<n> trials", text)
+    text = re.sub(r"\b(\d+ of \d+ planned trials?|\d+ trials? \((?:all )?\d+ planned\)|\d+ trials?)", "<n> trials", text)
     return re.sub(r"\b\d+ (shape|element)s?\b", r"<n> \1s", text)
 
 
