@@ -27,7 +27,7 @@ def examples():
 def plain(text):
     text = re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text)
     text = re.sub(r"key \S+=", "key <key>", text)
-    text = re.sub(r"\d+ trials \(all \d+ planned\)|\d+ of \d+ planned trials", "<n> trials", text)
+    text = re.sub(r"\d+ trials \((?:all )?\d+ planned\)|\d+ of \d+ planned trials", "<n> trials", text)
     return re.sub(r"\d+(?:[.,:T-]\d+)*", "<n>", text).strip()
 
 
