@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "trial/shapes.h"
 
@@ -22,6 +23,9 @@ constexpr double kShortEnds[] = {0x1p15, 0x1p16};
 // Beyond an end: more than one block, so that blocks of which all elements lie beyond it are among those that are run.
 constexpr double kBeyondAnEnd = 0x1p20;
 constexpr std::size_t kMostGiants = 12, kFewOfAKind = 2;
+// Rows beyond an end are this much shorter than a power of two, of which they would be a whole number at 2^32: an offset that wraps there
+// would be that of another row, whose results are right. A multiple of what kernels usually load at once.
+constexpr int64_t kShorter = 8, kShortestUneven = 64;
 
 double count_of(const TensorSpec& spec, const Shape& shape) {
   double count = 1;
@@ -67,7 +71,7 @@ class Giants {
   std::vector<Shape> run() {
     for (const Dim& dim : contract_.dims)
       if (!dim.is_constant()) add_longest(dim, kFew);
-    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyondAnEnd, kFewOfAKind);
+    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyondAnEnd, kFewOfAKind, true);
     // Exactly there: a number of threads that is a multiple of 2^32 is 0.
     for (const double end : {kEnds[1], kEnds[0]}) add_about(end, 1);
     add_all();
@@ -102,14 +106,23 @@ class Giants {
     if (fitted.fits) add(std::move(fitted.shape));
   }
 
+  void make_uneven(Shape& shape) const {
+    for (const Dim& dim : contract_.dims) {
+      int64_t& size = shape[dim.name];
+      const int64_t step = std::lcm(dim.multiple_of, kShorter);
+      if (size >= kShortestUneven && (size & (size - 1)) == 0 && size - step >= dim.lowest()) size -= step;
+    }
+  }
+
   // The largest tensor with about so many elements: one of its dims, each in turn, makes up for what the others lack. They
   // have usual lengths first, then long ones, and are small then. So many shapes at most.
-  void add_about(double elements, std::size_t most) {
+  void add_about(double elements, std::size_t most, bool uneven = false) {
     const std::size_t enough = found_.size() + most;
     for (const int64_t others : {kRow, kLongRow, kFew}) {
       for (const Dim& dim : contract_.dims) {
         if (dim.is_constant() || found_.size() >= enough) continue;
         Shape shape = uniform_shape(contract_, others);
+        if (uneven) make_uneven(shape);
         shape[dim.name] = dim.highest();
         const TensorSpec* spec = tensor_of_most(contract_, shape);
         if (!spec || count_of(*spec, shape) < elements) continue;

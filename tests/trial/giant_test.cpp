@@ -70,6 +70,16 @@ TEST(GiantShapes, HaveEachDimAtItsLargestAndProductsBeyond32Bits) {
                           [&](const Shape& s) { return product(s) == int64_t{1} << 31; }));
 }
 
+// Where the length of a row divides 2^32, an offset that wraps is that of another row, and what is written there is right.
+TEST(GiantShapes, HaveRowsBeyondAnEndThatDoNotDivideIt) {
+  const std::vector<Shape> shapes = giant_shapes(rows(), 1e5, 40e9);
+  for (const int64_t end : {int64_t{1} << 31, int64_t{1} << 32})
+    EXPECT_TRUE(std::any_of(shapes.begin(), shapes.end(), [&](const Shape& s) {
+      const int64_t c = s.at("c"), count = s.at("r") * c;
+      return count > end && count < end + (1 << 21) && end % c != 0 && c % 8 == 0 && c >= 64;
+    })) << end;
+}
+
 TEST(GiantShapes, AreNoneWhereThePromiseIsSmall) {
   EXPECT_TRUE(giant_shapes(vectors(1 << 20), 0x1p22, 40e9).empty());
 }
