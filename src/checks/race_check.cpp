@@ -167,7 +167,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     const Launch launch = launches_[block.grid->info.id];
     const auto place = static_cast<uint32_t>(block.linear % launch.blocks);
     std::unique_ptr<BlockState> state = idle_state();
-    state->clock = BlockClock(launch.operation->first + place, block.warps.size());
+    state->clock.begin(launch.operation->first + place, block.warps.size());
     state->exhausted = false;
     state->arrivals.clear();
     state->barriers.clear();
@@ -199,19 +199,15 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     BlockState& state = state_of(block);
     std::unique_lock lock(context_.mutex, std::defer_lock);
     if (state.clock.follows_others()) lock.lock();
-    auto arrived = block.barriers[barrier].arrived;
     bool whole = true;
-    for (const vgpu::Warp& warp : block.warps) whole &= (warp.live & ~arrived[warp.index]) == 0;
-    for (const vgpu::Warp& warp : block.warps)  // who has exited counts as arrived
-      if (whole && warp.live == 0) arrived[warp.index] = vgpu::kAllLanes;
-    for (WarpClock& clock : state.clock.warps)
-      if (!clock.missed.empty()) look_again(clock);
-    const Ticks early = take_arrivals(state, barrier, arrived);
-    whole &= std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
-    state.clock.sync_block(arrived, early, block);
+    for (const vgpu::Warp& warp : block.warps)
+      whole &= (warp.live & ~block.barriers[barrier].arrived[warp.index]) == 0;
+    const bool all_came = whole;
+    if (!whole || !state.arrivals.empty() || !state.clock.sync_whole_block())
+      whole = sync_partly(state, block, barrier, whole);
     state.shared.advance(state.clock, whole && state.neighbours == 0);  // other blocks know nothing of it
     if (whole) state.lanes.clear();
-    if (state.waited != ~0u) share_wait(state, arrived);
+    if (state.waited != ~0u) share_wait(state, arrived_at(block, barrier, all_came));
     note_exhaustion(state);
   }
 
@@ -317,6 +313,12 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     Address addresses[vgpu::kWarpSize];
     for (; open; open &= open - 1) {
       const vgpu::ShapedLoad& load = loads[static_cast<size_t>(std::countr_zero(open))];
+      const SiteCache::Entry& site =
+          context_.sites.find(state.sites, warp, *load.inst, AccessKind::Load, false);
+      const Actor actor{
+          state,   AccessKind::Load, who_of(state, warp, kWeak, site), false, &warp, load.inst, nullptr,
+          nullptr, site.noncoherent};
+      if (!site.chooser.known && memory_.note(actor, load)) continue;
       judge_unsettled(state, warp, *load.inst, load.access(ptx::Space::Global, addresses), kWeak, false);
     }
   }
@@ -366,6 +368,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     }
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access, nullptr, site.noncoherent};
+    if (!shared && access.kind == AccessKind::Store && order == kWeak && memory_.note(actor, access)) return;
     shared ? access_shared(context_, actor) : memory_.access(actor);
     if (shared && state.unfenced.wanted()) [[unlikely]] {
       if (!access.asynchronous && writes(access.kind))
@@ -384,6 +387,24 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       note_exhaustion(state);
       share_wait(state);
     }
+  }
+
+  // By warp: the lanes that have come to a barrier, those that have exited among them.
+  static std::vector<uint32_t> arrived_at(const vgpu::Block& block, uint32_t barrier, bool whole) {
+    std::vector<uint32_t> arrived = block.barriers[barrier].arrived;
+    for (const vgpu::Warp& warp : block.warps)
+      if (whole && warp.live == 0) arrived[warp.index] = vgpu::kAllLanes;
+    return arrived;
+  }
+
+  // A barrier at which not everybody waits, or after which there is more to know than ticks. Whether all have waited.
+  bool sync_partly(BlockState& state, const vgpu::Block& block, uint32_t barrier, bool whole) {
+    const std::vector<uint32_t> arrived = arrived_at(block, barrier, whole);
+    for (WarpClock& clock : state.clock.warps)
+      if (!clock.missed.empty()) look_again(clock);
+    const Ticks early = take_arrivals(state, barrier, arrived);
+    state.clock.sync_block(arrived, early, block);
+    return whole && std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
   }
 
   // Warps have met at a barrier: what one has waited for, all have.

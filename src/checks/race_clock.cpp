@@ -90,8 +90,28 @@ void WarpClock::accept_pending(bool wide) {
   pending.clear();
 }
 
-BlockClock::BlockClock(BlockId block, size_t warp_count) : id(block), warps(warp_count) {
-  for (WarpClock& warp : warps) warp.known.assign(warp_count, 0);
+void WarpClock::begin(size_t warp_count) {
+  tick = 1;
+  all_lanes = 0;
+  known.assign(warp_count, 0);
+  lanes.reset();
+  others.clear();
+  pending.clear();
+  missed.clear();
+  fenced.reset();
+  pending_in_block.clear();
+  fenced_in_block.reset();
+  remembered.fill({});
+}
+
+BlockClock::BlockClock(BlockId block, size_t warp_count) {
+  begin(block, warp_count);
+}
+
+void BlockClock::begin(BlockId block, size_t warp_count) {
+  id = block;
+  warps.resize(warp_count);
+  for (WarpClock& warp : warps) warp.begin(warp_count);
 }
 
 void BlockClock::sync_warp(uint32_t index, uint32_t lanes, uint32_t live) {
@@ -141,6 +161,20 @@ void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const Ticks& e
     all.push_back(&warps[w]);
   }
   share_fences(std::move(all));
+}
+
+// No warp knows more of another than that one's tick, so a meeting of all of them leaves nothing to compare.
+bool BlockClock::sync_whole_block() {
+  if (!std::all_of(warps.begin(), warps.end(), [](const WarpClock& warp) { return warp.is_plain(); }))
+    return false;
+  Ticks& first = warps.front().known;
+  for (size_t w = 0; w < warps.size(); ++w) first[w] = ++warps[w].tick;
+  for (size_t w = 0; w < warps.size(); ++w) {
+    if (w != 0) std::copy(first.begin(), first.end(), warps[w].known.begin());
+    warps[w].all_lanes = warps[w].tick;
+    warps[w].lanes.reset();
+  }
+  return true;
 }
 
 bool BlockClock::follows_others() const {

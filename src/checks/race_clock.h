@@ -67,6 +67,13 @@ struct WarpClock {
   };
   std::array<Remembered, 16> remembered{};
 
+  // Nothing is known and nothing has happened, in a block of so many warps.
+  void begin(size_t warp_count);
+  // It knows of no fence and of no other block.
+  bool is_plain() const {
+    return others.empty() && pending.empty() && pending_in_block.empty() && missed.empty() && !fenced &&
+           !fenced_in_block;
+  }
   void miss(uint64_t place);
   // What will be known after the next fence.
   void expect(const std::shared_ptr<SharedClock>& clock);
@@ -82,10 +89,15 @@ struct BlockClock {
   std::vector<WarpClock> warps;
 
   explicit BlockClock(BlockId block, size_t warp_count);
+  // As a new one, in the memory of this one.
+  void begin(BlockId block, size_t warp_count);
   void sync_warp(uint32_t warp, uint32_t lanes, uint32_t live);
   void sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block);
   // Those with a tick in `early` came then and did not wait: they are known up to it, and learn nothing.
   void sync_block(const std::vector<uint32_t>& arrived, const Ticks& early, const vgpu::Block& block);
+  // The same when every warp comes with all its live lanes and waits. False: it has to be done the other way, because
+  // there is more to share than ticks.
+  bool sync_whole_block();
   // Whether any warp has taken over what was published: then a barrier is not the block's own business.
   bool follows_others() const;
   // `wide`: reaches beyond the block.

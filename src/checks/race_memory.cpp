@@ -102,6 +102,16 @@ RowMark mark_of(const Actor& actor, uint32_t lanes) {
   return mark;
 }
 
+// The mark that lanes from `lane` on leave in the row at `start`: bytes [low, high), one lane after another.
+RowMark mark_of_run(Who who, Address start, Address low, Address high, uint32_t lane, uint32_t shift,
+                    bool several) {
+  const auto first = static_cast<uint32_t>(std::max(low, start) - start);
+  const auto end = static_cast<uint32_t>(std::min(high, start + kRowBytes) - start);
+  const int64_t ahead = static_cast<int64_t>(start - low) >> shift;
+  const auto base = static_cast<int16_t>(shift == kOneLane ? lane : lane + ahead);
+  return {who, words_between(first, end), base, static_cast<uint8_t>(shift), 1, several};
+}
+
 template <class GivesWay>
 bool remember_read(Row& row, const RowMark& now, GivesWay gives_way) {
   if (row.read.same_author(now)) {
@@ -275,13 +285,42 @@ void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const Row
 
 inline void RaceMemory::by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
                                  uint32_t shift, bool several) {
+  for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes)
+    by_row(actor, lock, start, mark_of_run(actor.who, start, low, high, lane, shift, several));
+}
+
+inline bool RaceMemory::note_range(const Actor& actor, RowLock& lock, Address low, Address high,
+                                   uint32_t lane, uint32_t shift, bool several) {
+  const bool stores = writes(actor.kind);
   for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes) {
-    const auto first = static_cast<uint32_t>(std::max(low, start) - start);
-    const auto end = static_cast<uint32_t>(std::min(high, start + kRowBytes) - start);
-    const int64_t ahead = static_cast<int64_t>(start - low) >> shift;
-    const auto base = static_cast<int16_t>(shift == kOneLane ? lane : lane + ahead);
-    by_row(actor, lock, start,
-           {actor.who, words_between(first, end), base, static_cast<uint8_t>(shift), 1, several});
+    Row& row = row_at(lock, start);
+    if (row.cells() || (stores ? settled_.has_words(start) : settled_.has_stores(start))) return false;
+    if (!try_row(actor, row, mark_of_run(actor.who, start, low, high, lane, shift, several))) return false;
+    if (stores)
+      settled_.unsettle(start);
+    else
+      settle_marks(actor, row, start, 0);
+  }
+  return true;
+}
+
+bool RaceMemory::note(const Actor& actor, const AddressPattern& pattern) {
+  const uint32_t bytes = pattern.bytes, shift = static_cast<uint32_t>(std::countr_zero(bytes));
+  constexpr uint32_t kHalf = vgpu::kWarpSize / 2;
+  const Address first = pattern.first, second = pattern.second;
+  if (((first | second | bytes * kHalf) & 3) != 0 || !std::has_single_bit(bytes)) return false;
+  RowLock lock(locks_);
+  switch (pattern.shape) {
+    case vgpu::Shape::Unit:
+      return note_range(actor, lock, first, first + bytes * vgpu::kWarpSize, 0, shift, false);
+    case vgpu::Shape::HalfUnit:
+      return first != second && note_range(actor, lock, first, first + bytes * kHalf, 0, shift, false) &&
+             note_range(actor, lock, second, second + bytes * kHalf, kHalf, shift, false);
+    case vgpu::Shape::Uniform:  // of stores, the values decide
+      return bytes >= 4 && !writes(actor.kind) &&
+             note_range(actor, lock, first, first + bytes, 0, kOneLane, true);
+    default:
+      return false;
   }
 }
 
@@ -489,19 +528,22 @@ void RaceMemory::meet_words(const Actor& actor, Address start, const RowMark& no
 void RaceMemory::settle(const Actor& actor, Row& row, Address start, uint16_t touched) {
   if (writes(actor.kind)) return;
   if (!actor.state.settles) return settled_.unsettle(start);
-  const uint32_t grid = actor.state.operation->first;
   const uint16_t stored = stored_words(actor, start);
-  uint16_t words = 0;
-  if (Cells* cells = row.cells()) {
-    const bool forgot = std::exchange(cells->forgot, false);
-    if (!forgot) words = settled_.words(grid, start).settled & static_cast<uint16_t>(~touched);
-    words |= settled_of(actor, *cells, touched);
-  } else {
-    words = row.read.words & row.other.words;
-    if (!is_past(actor, row.write.who)) words &= static_cast<uint16_t>(~row.write.words);
-    if (words != 0 && !stay(actor, row.read.who, row.other.who)) words = 0;
-  }
+  Cells* cells = row.cells();
+  if (!cells) return settle_marks(actor, row, start, stored);
+  const uint32_t grid = actor.state.operation->first;
+  uint16_t words = settled_of(actor, *cells, touched);
+  if (!std::exchange(cells->forgot, false))
+    words |= settled_.words(grid, start).settled & static_cast<uint16_t>(~touched);
   settled_.set(grid, start, words & static_cast<uint16_t>(~stored));
+}
+
+inline void RaceMemory::settle_marks(const Actor& actor, const Row& row, Address start, uint16_t stored) {
+  if (!actor.state.settles) return settled_.unsettle(start);
+  uint16_t words = row.read.words & row.other.words & static_cast<uint16_t>(~stored);
+  if (!is_past(actor, row.write.who)) words &= static_cast<uint16_t>(~row.write.words);
+  if (words != 0 && !stay(actor, row.read.who, row.other.who)) words = 0;
+  settled_.set(actor.state.operation->first, start, words);
 }
 
 uint16_t RaceMemory::settled_of(const Actor& actor, const Cells& cells, uint16_t words) const {

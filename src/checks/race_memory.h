@@ -60,6 +60,9 @@ class RaceMemory {
     return words_.number_grid();
   }
   void access(const Actor& actor);
+  // A weak load or store of regular addresses: compares it with the marks of its rows, and remembers it, where these can
+  // tell. False: `access` has to judge it. What was remembered until then, `access` remembers again.
+  bool note(const Actor& actor, const AddressPattern& pattern);
   // A copy or a fill.
   void touch(BlockState& state, const vgpu::RangeInfo& range, vgpu::AccessKind kind);
   void clear() {
@@ -104,12 +107,17 @@ class RaceMemory {
   uint16_t stored_words(const Actor& actor, Address start);
   // After an access to a row: which of its words are settled now.
   void settle(const Actor& actor, Row& row, Address start, uint16_t touched);
+  // The same for a row that has marks; words of which stores are remembered are not settled.
+  inline void settle_marks(const Actor& actor, const Row& row, Address start, uint16_t stored);
   uint16_t settled_of(const Actor& actor, const Cells& cells, uint16_t words) const;
   bool stay(const Actor& actor, Who a, Who b) const;
   // Bytes [low, high), whole words, of consecutive lanes from `lane` on; with `several`, all by several
   // lanes.
   inline void by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
                        uint32_t shift, bool several);
+  // The same, as long as marks can tell.
+  inline bool note_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
+                         uint32_t shift, bool several);
   bool in_run(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes, bool several);
   void at_one_place(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes);
   void by_groups(const Actor& actor, RowLock& lock, uint32_t lanes);

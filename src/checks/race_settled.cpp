@@ -17,7 +17,6 @@ using vgpu::Address;
 using vgpu::Shape;
 
 constexpr uint32_t kRowBytes = 64, kAllWords = 0xffff, kWidest = 32;
-constexpr uint64_t kOpenBits = uint64_t{0xffff} << 16;
 
 const bool kWide = __builtin_cpu_supports("avx512f");
 
@@ -69,23 +68,6 @@ void SettledRows::clear() {
   if (rows_) madvise(rows_, count_ * sizeof *rows_, MADV_DONTNEED);
 }
 
-void SettledRows::set(uint32_t grid, Address address, uint16_t words) {
-  const uint64_t index = index_of(address);
-  if (index >= count_) return;
-  const uint64_t before = load(index);
-  uint64_t row = before & (kHasReads | kHasStores);
-  if (words != 0) row |= grid_bits(grid) | words;
-  if ((before & kGridBits) == grid_bits(grid)) row |= before & (kOpenBits | kGridBits | kAsked);
-  replace(index, before, row);
-}
-
-void SettledRows::unsettle(Address address) {
-  const uint64_t index = index_of(address);
-  if (index >= count_) return;
-  const uint64_t before = load(index);
-  replace(index, before, before & ~uint64_t{kAllWords});
-}
-
 void SettledRows::open(uint32_t grid, Address address, uint16_t words) {
   const uint64_t index = index_of(address);
   if (index >= count_) return;
@@ -103,17 +85,6 @@ void SettledRows::add(uint32_t grid, Address address, uint16_t words) {
   if (((before ^ wanted) & (wanted | kGridBits)) != 0) return;
   __atomic_compare_exchange_n(rows_ + index, &before, before | words, false, __ATOMIC_SEQ_CST,
                               __ATOMIC_RELAXED);
-}
-
-bool SettledRows::write(uint32_t grid, Address address, uint16_t words) {
-  const uint64_t index = index_of(address);
-  if (index >= count_) return false;
-  const uint64_t before = load(index);
-  uint64_t row = before & (kHasReads | kHasStores);
-  if (row != 0 && (before & kGridBits) == grid_bits(grid))
-    row |= (before & (kGridBits | kOpenBits | kAsked)) & ~(uint64_t{words} << kOpenShift);
-  replace(index, before, row);
-  return row != 0;
 }
 
 void SettledRows::store(Address address) {
@@ -260,6 +231,8 @@ bool SettledRows::covers_lanes_wide(uint64_t grid, const Access& access) const {
         reinterpret_cast<Vector>(_mm512_mask_i64gather_epi64(raw(Vector{}), lanes, raw(index), rows_, 8));
     const Vector wanted = (words_of(access.bytes) << (at >> 2 & 15)) | grid;
     if (_mm512_mask_test_epi64_mask(lanes, raw(rows ^ wanted), raw(wanted | kGridBits)) != 0) return false;
+    // What reaches into the next row is not known there.
+    if (_mm512_mask_test_epi64_mask(lanes, raw(at), raw(Vector{} + (access.bytes - 1))) != 0) return false;
   }
   return true;
 }

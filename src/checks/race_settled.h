@@ -46,6 +46,9 @@ class SettledRows {
     return {static_cast<uint16_t>(row), static_cast<uint16_t>(row >> kOpenShift), (row & kAsked) != 0,
             stored};
   }
+  bool has_stores(vgpu::Address address) const { return has(address, kHasStores); }
+  // Accesses to single words are remembered for the row.
+  bool has_words(vgpu::Address address) const { return has(address, kHasStores | kHasReads); }
   // Of these lanes of an access, of a power of two of bytes, those whose words are all open.
   // `stored`: those of whose rows stores to single words are remembered.
   uint32_t open_lanes(uint32_t grid, const vgpu::Access& access, uint32_t lanes) const {
@@ -72,6 +75,7 @@ class SettledRows {
 
  private:
   static constexpr uint32_t kOpenShift = 16, kGridShift = 32;
+  static constexpr uint64_t kSettledBits = 0xffff, kOpenBits = kSettledBits << kOpenShift;
   static constexpr uint64_t kGridBits = uint64_t{0x1fffffff} << kGridShift;
   static constexpr uint64_t kHasStores = uint64_t{1} << 61, kAsked = uint64_t{1} << 62,
                             kHasReads = uint64_t{1} << 63;
@@ -81,6 +85,10 @@ class SettledRows {
 
   // Past the last row where there is none.
   uint64_t index_of(vgpu::Address address) const { return (address - base_) / 64; }
+  bool has(vgpu::Address address, uint64_t bits) const {
+    const uint64_t index = index_of(address);
+    return index < count_ && (load(index) & bits) != 0;
+  }
   static uint64_t grid_bits(uint32_t grid) { return uint64_t{grid} << kGridShift; }
   bool covers_range(uint64_t grid, vgpu::Address low, uint64_t bytes) const;
   bool covers_lanes(uint64_t grid, const vgpu::Access& access) const;
@@ -91,6 +99,34 @@ class SettledRows {
     if (row != before) __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
   }
 };
+
+inline void SettledRows::set(uint32_t grid, vgpu::Address address, uint16_t words) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return;
+  const uint64_t before = load(index);
+  uint64_t row = before & (kHasReads | kHasStores);
+  if (words != 0) row |= grid_bits(grid) | words;
+  if ((before & kGridBits) == grid_bits(grid)) row |= before & (kOpenBits | kGridBits | kAsked);
+  replace(index, before, row);
+}
+
+inline void SettledRows::unsettle(vgpu::Address address) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return;
+  const uint64_t before = load(index);
+  replace(index, before, before & ~kSettledBits);
+}
+
+inline bool SettledRows::write(uint32_t grid, vgpu::Address address, uint16_t words) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return false;
+  const uint64_t before = load(index);
+  uint64_t row = before & (kHasReads | kHasStores);
+  if (row != 0 && (before & kGridBits) == grid_bits(grid))
+    row |= (before & (kGridBits | kOpenBits | kAsked)) & ~(uint64_t{words} << kOpenShift);
+  replace(index, before, row);
+  return row != 0;
+}
 
 // Whether nothing in a kernel could order two of its blocks.
 bool may_settle(const vgpu::Kernel& kernel);

@@ -49,7 +49,7 @@ struct SiteCache {
     bool awaited = false;    // a volatile load that is part of a wait loop
     vgpu::Address last = 0;  // where it was, of lane 0
   };
-  Entry entries[64];
+  Entry entries[256];
 };
 
 // Which barriers are looked for in the code: none, those of the block, those of the warp as well.

@@ -194,6 +194,9 @@ bool run_round(Cluster& cluster, uint64_t round) {
   return ran;
 }
 
+// Rounds of a cluster after which it looks at the clock again: a round between two barriers may take less than a
+// microsecond, and looking takes 30 ns.
+constexpr uint32_t kRoundsOfALook = 8;
 constexpr double kLook = 1;  // second of a launch after which, and then again, it reports where its warps are
 
 // Lines by the number of warps that stand there, those that could run before those that wait for them.
@@ -447,11 +450,13 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       }
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
-    report_if_still_running(cluster);
-    if (is_late(grid, kEndOfASample)) {
-      grid.cut = true;
-      grid.stopped = true;
-      return Turn::Stopped;
+    if (round % kRoundsOfALook == 0) {
+      report_if_still_running(cluster);
+      if (is_late(grid, kEndOfASample)) {
+        grid.cut = true;
+        grid.stopped = true;
+        return Turn::Stopped;
+      }
     }
     if (grid.options->instruction_limit) {
       uint64_t executed = grid.executed.load(std::memory_order_relaxed);
