@@ -177,6 +177,18 @@ Obligation for_accesses(Setting& setting, std::string name,
   return result;
 }
 
+Candidate candidate_from(const Setting& setting, const std::map<Var, Int>& values) {
+  Candidate candidate{setting.dims.shape(values), ""};
+  for (const auto& [var, value] : values) {
+    const Variable& variable = setting.terms.var(var);
+    if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
+    if (candidate.words.size() < 120)
+      candidate.words +=
+          fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
+  }
+  return candidate;
+}
+
 std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
                                         const std::function<Formula(Lowered&)>& bad) {
   if (setting.counterexamples == 0) return std::nullopt;
@@ -185,16 +197,7 @@ std::optional<Candidate> counterexample(Setting& setting, const Access& access, 
     Lowered whole = lowered(setting, access, part, true);
     const Answer answer = whole.lowering.small_model(bad(whole), kCounterexampleSeconds, setting.until);
     if (answer.kind != Answer::Kind::Satisfiable) return std::nullopt;
-    const std::map<Var, Int> values = whole.lowering.values(answer);
-    Candidate candidate{setting.dims.shape(values), ""};
-    for (const auto& [var, value] : values) {
-      const Variable& variable = setting.terms.var(var);
-      if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
-      if (candidate.words.size() < 120)
-        candidate.words +=
-            fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
-    }
-    return candidate;
+    return candidate_from(setting, whole.lowering.values(answer));
   } catch (const TooHard&) {
   }
   return std::nullopt;

@@ -141,6 +141,8 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
 Obligation for_accesses(Setting& setting, std::string name,
                         const std::function<std::optional<Place>(const Access&)>& check);
 
+// The shape of a model, and the rest of it in words.
+Candidate candidate_from(const Setting& setting, const std::map<Var, Int>& values);
 // Small shapes first.
 std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
                                         const std::function<Formula(Lowered&)>& bad);

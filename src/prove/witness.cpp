@@ -21,19 +21,24 @@ constexpr Kind kLaunch[] = {Kind::LaunchFailure};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
-// Of an element that is stored in another's place: the other one is wrong, its own is never written, and two threads may
-// meet there. A position that wraps begins again, and its loop may have no end: a sample of the blocks shows that by the
-// numbers that the loop counts with, never by how long it took.
-constexpr Kind kElsewhere[] = {Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace, Kind::Timeout};
+// Of an index that wraps. An element is read or stored in another's place: the other one is wrong, its own is never
+// written, and two threads may meet there; or the place is in no tensor. A position that wraps begins again, and its loop
+// may have no end: a sample of the blocks shows that by the numbers that the loop counts with, and a call that is run whole
+// by taking fifty times as long as one of half its size (assayer/hang.cpp).
+constexpr Kind kElsewhere[] = {Kind::OutOfBounds, Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace,
+                               Kind::Timeout};
 constexpr Kind kValues[] = {Kind::WrongResult, Kind::Nonfinite, Kind::LowPrecisionAccumulation,
                             Kind::PrecisionLoss};
 
 constexpr std::string_view kObligationsByKind[] = {"bounds",   "alignment", "launch", "barrier",
                                                    "coverage", "race",      "values"};
 
-// Families that push indices and offsets to the ends of what is legal.
-constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
+// Families that push indices and offsets to the ends of what is legal: the last row alone may be the one that is wrong.
+constexpr trial::Family kFamilies[] = {trial::Family::Largest, trial::Family::NearTop,
                                        trial::Family::Extremes, trial::Family::OneValue};
+// Draws of the natural inputs where integers among them decide what a kernel does. Chosen: a group that is empty in one is
+// not in all of them.
+constexpr uint64_t kDraws = 4;
 
 // A shape that is too large to fill may still be run with few rows filled.
 std::string sparse_dim(const contract::Contract& contract, const contract::Shape& shape) {
@@ -119,8 +124,8 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
     if (has_integers(*input)) integers.push_back(input->name);
   const auto add_families = [&](trial::Trial trial) {
     trials.push_back(trial);
+    if (integers.empty()) return;
     for (const trial::Family family : kFamilies) {
-      if (family == trial::Family::Natural || integers.empty()) continue;
       trial.families.clear();
       for (const std::string& input : integers) trial.families[input] = family;
       trials.push_back(trial);
@@ -128,7 +133,12 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
     // Each alone: offsets that all lie at the end leave nothing to do for the indices that they delimit.
     for (const std::string& input : integers) {
       if (integers.size() == 1) break;
-      trial.families = {{input, trial::Family::NearTop}};
+      trial.families = {{input, trial::Family::Largest}};
+      trials.push_back(trial);
+    }
+    trial.families.clear();
+    for (uint64_t draw = 1; draw < kDraws; ++draw) {
+      trial.seed = plain.seed + draw;
       trials.push_back(trial);
     }
   };
@@ -152,15 +162,6 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "race") return kRace;
   if (obligation == "values") return kValues;
   return kMemoryKinds;
-}
-
-std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, const assayer::CheckOptions& options) {
-  std::vector<trial::Trial> trials;
-  for (const contract::Shape& shape : shapes)
-    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
-  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
-  return shown_by(contract, std::move(trials), obligation, options);
 }
 
 std::string_view obligation_of(Kind kind) {
@@ -192,7 +193,24 @@ std::optional<Witness> first_error(const contract::Contract& contract, std::vect
   return Witness{std::move(outcome.report.findings), std::move(outcome.report.files)};
 }
 
+// At these shapes, then at the corners of the promise.
+std::vector<trial::Trial> untried(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                                  const Tried& tried) {
+  std::vector<trial::Trial> trials;
+  for (const contract::Shape& shape : shapes)
+    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
+  std::erase_if(trials, [&](const trial::Trial& trial) { return tried.contains(trial::to_string(trial)); });
+  return trials;
+}
+
 }  // namespace
+
+std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                             std::string_view obligation, const Tried& tried,
+                             const assayer::CheckOptions& options) {
+  return shown_by(contract, untried(contract, shapes, tried), obligation, options);
+}
 
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options) {
@@ -214,15 +232,15 @@ std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
   return first_error(contract, std::move(trials), kinds, options);
 }
 
-std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
-                                    const contract::Shape& control, const assayer::CheckOptions& options) {
+std::optional<Witness> shown_beside(const contract::Contract& contract,
+                                    std::span<const contract::Shape> shapes, const contract::Shape& control,
+                                    const Tried& tried, const assayer::CheckOptions& options) {
   std::vector<Kind> any = kinds_of_any();
   any.push_back(Kind::Timeout);
   std::vector<trial::Trial> small = trials_at(contract, control);
-  if (small.empty() || first_error(contract, std::move(small), any, options)) return std::nullopt;
-  std::vector<trial::Trial> trials = trials_at(contract, shape);
-  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
-  return first_error(contract, std::move(trials), kElsewhere, options);
+  const bool clean = !small.empty() && !first_error(contract, std::move(small), any, options);
+  const std::span<const Kind> kinds = clean ? std::span<const Kind>(kElsewhere) : kMemoryKinds;
+  return first_error(contract, untried(contract, shapes, tried), kinds, options);
 }
 
 }  // namespace assay::prove
