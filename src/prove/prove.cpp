@@ -36,6 +36,7 @@ constexpr double kLeastWitnessSeconds =
 // Where the solver leaves a place open, with a counterexample that no run shows or with none: all dims at one, just above
 // a warp and just above the usual blocks. There most tails begin, and each takes a fraction of a second. Chosen.
 constexpr int64_t kUsualSizes[] = {1, 33, 257};
+constexpr int64_t kUnequalSizes[] = {3, 257};  // of every other dim
 // Elements, and bytes where one has many: what is larger is run by a sample of the blocks (witness.cpp).
 constexpr double kMostUsual = 0x1p18, kMostUsualBytes = 0x1p22;
 constexpr const char* kPending = "not decided yet";
@@ -422,6 +423,14 @@ class Prover {
     for (const int64_t size : kUsualSizes)
       shapes.push_back(
           trial::fit(contract_, trial::uniform_shape(contract_, size), kMostUsual, kMostUsualBytes).shape);
+    // Dims of one size hide it where a kernel takes one for another.
+    for (size_t large : {0, 1}) {
+      contract::Shape shape = trial::uniform_shape(contract_, kUnequalSizes[0]);
+      for (size_t i = 0; i < contract_.dims.size(); ++i)
+        if (i % 2 == large) shape[contract_.dims[i].name] = trial::snap(contract_.dims[i], kUnequalSizes[1]);
+      if (contract_.dims.size() > 1 && contract_.check_shape(shape))
+        shapes.push_back(trial::fit(contract_, std::move(shape), kMostUsual, kMostUsualBytes).shape);
+    }
     for (const contract::Dim& dim : contract_.dims) {
       contract::Shape shape = trial::uniform_shape(contract_, 1);
       shape[dim.name] = dim.highest();

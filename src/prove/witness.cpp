@@ -33,9 +33,12 @@ constexpr Kind kValues[] = {Kind::WrongResult, Kind::Nonfinite, Kind::LowPrecisi
 constexpr std::string_view kObligationsByKind[] = {"bounds",   "alignment", "launch", "barrier",
                                                    "coverage", "race",      "values"};
 
-// Families that push indices and offsets to the ends of what is legal: the last row alone may be the one that is wrong.
+// Families that push indices to the ends of what is legal: the last row alone may be the one that is wrong. Offsets have
+// no such ends, but parts of any size.
 constexpr trial::Family kFamilies[] = {trial::Family::Largest, trial::Family::NearTop,
                                        trial::Family::Extremes, trial::Family::OneValue};
+constexpr trial::Family kFamiliesOfOffsets[] = {trial::Family::Uniform, trial::Family::EmptyParts,
+                                                trial::Family::OnePart, trial::Family::Natural};
 // Draws of the natural inputs where integers among them decide what a kernel does. Chosen: a group that is empty in one is
 // not in all of them.
 constexpr uint64_t kDraws = 4;
@@ -53,6 +56,10 @@ std::string sparse_dim(const contract::Contract& contract, const contract::Shape
 
 bool has_integers(const contract::TensorSpec& tensor) {
   return contract::info(tensor.dtype).max_integer != 0;
+}
+
+bool is_offsets(const contract::TensorSpec& tensor) {
+  return tensor.values.kind == contract::ValuesKind::Offsets;
 }
 
 // Scalars at the lower or the upper end of what they may be.
@@ -119,21 +126,22 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
   }
   if (!made_to_fit(contract, plain)) return {};
   std::vector<trial::Trial> trials;
-  std::vector<std::string> integers;  // inputs
+  std::vector<const contract::TensorSpec*> integers;  // inputs
   for (const contract::TensorSpec* input : contract.inputs())
-    if (has_integers(*input)) integers.push_back(input->name);
+    if (has_integers(*input)) integers.push_back(input);
   const auto add_families = [&](trial::Trial trial) {
     trials.push_back(trial);
     if (integers.empty()) return;
-    for (const trial::Family family : kFamilies) {
+    for (size_t i = 0; i < std::size(kFamilies); ++i) {
       trial.families.clear();
-      for (const std::string& input : integers) trial.families[input] = family;
+      for (const contract::TensorSpec* input : integers)
+        trial.families[input->name] = is_offsets(*input) ? kFamiliesOfOffsets[i] : kFamilies[i];
       trials.push_back(trial);
     }
-    // Each alone: offsets that all lie at the end leave nothing to do for the indices that they delimit.
-    for (const std::string& input : integers) {
-      if (integers.size() == 1) break;
-      trial.families = {{input, trial::Family::Largest}};
+    // Each alone: offsets of which one part has everything leave nothing to do for most of the indices that they delimit.
+    for (const contract::TensorSpec* input : integers) {
+      if (integers.size() == 1 || is_offsets(*input)) continue;
+      trial.families = {{input->name, trial::Family::Largest}};
       trials.push_back(trial);
     }
     trial.families.clear();
@@ -196,9 +204,17 @@ std::optional<Witness> first_error(const contract::Contract& contract, std::vect
 // At these shapes, then at the corners of the promise.
 std::vector<trial::Trial> untried(const contract::Contract& contract, std::span<const contract::Shape> shapes,
                                   const Tried& tried) {
+  // Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
+  std::vector<std::vector<trial::Trial>> at;
+  size_t most = 0;
+  for (const contract::Shape& shape : shapes) {
+    at.push_back(trials_at(contract, shape));
+    most = std::max(most, at.back().size());
+  }
   std::vector<trial::Trial> trials;
-  for (const contract::Shape& shape : shapes)
-    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  for (size_t i = 0; i < most; ++i)
+    for (std::vector<trial::Trial>& here : at)
+      if (i < here.size()) trials.push_back(std::move(here[i]));
   for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
   std::erase_if(trials, [&](const trial::Trial& trial) { return tried.contains(trial::to_string(trial)); });
   return trials;
@@ -221,9 +237,17 @@ std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
                                              std::span<const contract::Shape> shapes,
                                              std::span<const std::string> refuted,
                                              const assayer::CheckOptions& options) {
+  // Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
+  std::vector<std::vector<trial::Trial>> at;
+  size_t most = 0;
+  for (const contract::Shape& shape : shapes) {
+    at.push_back(trials_at(contract, shape));
+    most = std::max(most, at.back().size());
+  }
   std::vector<trial::Trial> trials;
-  for (const contract::Shape& shape : shapes)
-    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  for (size_t i = 0; i < most; ++i)
+    for (std::vector<trial::Trial>& here : at)
+      if (i < here.size()) trials.push_back(std::move(here[i]));
   std::vector<Kind> kinds = kinds_of_any();
   std::erase_if(kinds, [&](Kind kind) {
     return std::find(refuted.begin(), refuted.end(), obligation_of(kind)) != refuted.end();
