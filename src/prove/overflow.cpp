@@ -204,9 +204,8 @@ std::optional<Candidate> candidate_of(Setting& setting, const Access& access, co
     break;
   }
   if (!candidate)
-    candidate = counterexample(setting, access, part, [&](Lowered& whole) {
-      return indices.any_wraps_first(whole, access.loops);
-    });
+    candidate = counterexample(setting, access, part,
+                               [&](Lowered& whole) { return indices.any_wraps_first(whole, access.loops); });
   if (candidate) candidate->control = control_of(setting, access, part, indices, candidate->shape);
   return candidate;
 }
