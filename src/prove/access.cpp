@@ -118,7 +118,24 @@ Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term)
   return result;
 }
 
-Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path) {
+namespace {
+
+// Every dim has one value: as the range of its atom, so that intervals of what is made of dims show most of what would be a
+// question otherwise.
+void fix_dims(Setting& setting, const contract::Shape& shape, Lowering& lowering) {
+  for (const auto& [name, value] : shape) {
+    const Poly dim = lowering.poly(setting.dims.term(std::string_view(name)));
+    lowering.assume(equal_to_zero(plus(dim, -Int{value})));
+    if (dim.size() != 1 || dim.begin()->first.size() != 1) continue;
+    const auto& [monomial, by] = *dim.begin();
+    if (by > 0 && value % by == 0) lowering.bound(monomial.front(), value / by, value / by);
+  }
+}
+
+}  // namespace
+
+Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path,
+                const contract::Shape* shape) {
   Terms& terms = setting.terms;
   const auto base = base_of(terms, part.address);
   if (!base) throw TooHard{"it is not clear which array the address begins in"};
@@ -128,6 +145,7 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
                  {}};
   Lowering& lowering = result.lowering;
   lowering.set_deadline(std::min(setting.access_seconds, setting.until - work_seconds()));
+  if (shape) fix_dims(setting, *shape, lowering);
   for (const Term condition :
        whole_path ? access.path : relevant(terms, setting.summary, access.path, part.address))
     lowering.assume(condition);

@@ -23,7 +23,7 @@ constexpr int64_t kControlDim = 40;  // the most of a dim in a shape where nothi
 // The size of a dim at which numbers of 16 bits have wrapped, and more than one block is beyond that. Chosen.
 constexpr int64_t kAfter16Bits = 70000;
 // Seconds of the solver for one shape, and for all that are known to tell: most take a few hundredths. Chosen.
-constexpr double kShapeSeconds = 1, kTellingSeconds = 3;
+constexpr double kShapeSeconds = 0.5, kTellingSeconds = 3;
 
 // When a subterm bears on a term: a choice uses one of its sides only.
 class Influence {
@@ -148,12 +148,8 @@ class Indices {
   Views views_;
 };
 
-// Whether an index of this address may wrap at a shape. With every dim known, few products are left.
-Answer wraps_at(Setting& setting, Lowered& at, const Access& access, const Indices& indices,
-                const contract::Shape& shape) {
-  for (const auto& [name, value] : shape)
-    at.lowering.assume(setting.terms.compare(Op::Eq, setting.dims.term(std::string_view(name)),
-                                             setting.terms.constant(static_cast<Bits>(Int{value}), 64)));
+// Whether an index of this address, lowered at one shape, may wrap there.
+Answer wraps_at(Setting& setting, Lowered& at, const Access& access, const Indices& indices) {
   const Formula any = indices.any_wraps_first(at, access.loops);
   return at.lowering.ask_nonlinear(any, std::min(kShapeSeconds, setting.question_seconds()));
 }
@@ -166,8 +162,8 @@ std::optional<contract::Shape> control_of(Setting& setting, const Access& access
     value = std::max(dim.lowest(), std::min(value, kControlDim) / dim.multiple_of * dim.multiple_of);
   }
   if (!setting.dims.contract().check_shape(shape)) return std::nullopt;
-  Lowered at = lowered(setting, access, part, true);
-  if (wraps_at(setting, at, access, indices, shape).kind != Answer::Kind::Unsatisfiable) return std::nullopt;
+  Lowered at = lowered(setting, access, part, true, &shape);
+  if (wraps_at(setting, at, access, indices).kind != Answer::Kind::Unsatisfiable) return std::nullopt;
   return shape;
 }
 
@@ -196,8 +192,8 @@ std::optional<Candidate> candidate_of(Setting& setting, const Access& access, co
   const double start = work_seconds();
   for (const contract::Shape& shape : telling_shapes(setting.dims.contract())) {
     if (setting.out_of_time() || work_seconds() - start > kTellingSeconds) break;
-    Lowered at = lowered(setting, access, part, true);
-    const Answer answer = wraps_at(setting, at, access, indices, shape);
+    Lowered at = lowered(setting, access, part, true, &shape);
+    const Answer answer = wraps_at(setting, at, access, indices);
     if (answer.kind != Answer::Kind::Satisfiable) continue;
     --setting.counterexamples;
     candidate = candidate_from(setting, at.lowering.values(answer));

@@ -74,7 +74,7 @@ constexpr KernelObligation kObligations[] = {
     {"launch", prove_launch, 0},
     {"alignment", prove_alignment, 0.1},
     {"bounds", prove_bounds, 0.2},
-    {"overflow", prove_overflow, 0.1},
+    {"overflow", prove_overflow, 0.15},
     {"barrier", prove_barriers, kBarrierShare},
     {"race", prove_races, 0.25},
 };
