@@ -304,6 +304,41 @@ formula = "y[i] = x[index[i]]"
   EXPECT_EQ(outcome.status_of("overflow"), "refuted") << outcome.text;
 }
 
+// Rows from 32,768 on are taken for the first: a fifth of them, at shapes with so many rows.
+TEST_F(Command, values_are_compared_at_indices_of_all_of_a_long_table) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void row_kernel(const float* x, const int* index, float* y, int n) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) y[i] = x[index[i] < 32768 ? index[i] : 0];
+}
+extern "C" void row(const float* x, const int* index, float* y, int n, cudaStream_t stream) {
+  row_kernel<<<(n + 63) / 64, 64, 0, stream>>>(x, index, y, n);
+}
+)";
+  std::ofstream(folder_ / "k.toml") << R"toml([kernel]
+source = "k.cu"
+entry = "row"
+args = ["x", "index", "y", "n", "stream"]
+[dims]
+V = { min = 1, max = 40000 }
+n = { min = 1, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["V"]
+[tensors.index]
+dtype = "i32"
+shape = ["n"]
+values = "index(V)"
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[index[i]]"
+)toml";
+  EXPECT_EQ(run({"--only", "values"}).status_of("values"), "refuted");
+}
+
 // Nothing is proved of tensors behind arrays of pointers, but what runs show counts: rows that are left out, and rows of
 // others, at other draws.
 TEST_F(Command, arrays_of_pointers_are_run_with_several_draws) {

@@ -1,5 +1,6 @@
-// violates: overflow
-// With a sign, 16 bits do not hold the rows from 32,768 on: the first row is read for them.
+// violates: values
+// With a sign, 16 bits do not hold the rows from 32,768 on: the first row is read for them. The number that wraps decides which
+// of two indices is taken, and is none itself.
 /* contract
 [kernel]
 source = "SOURCE"
