@@ -55,8 +55,8 @@ void Failures::say(const std::string& text) const {
   if (parts_.options.progress) parts_.options.progress(text);
 }
 
-bool Failures::never_ends(Trial& trial, TrialResult& slow) {
-  begin_stage(kHangSeconds);
+bool Failures::never_ends(Trial& trial, TrialResult& slow, double seconds) {
+  begin_stage(seconds);
   const bool endless = parts_.trials.never_ends(trial, slow);
   end_stage();
   return endless;

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "assayer/coverage.h"
+#include "assayer/limits.h"
 #include "assayer/page_data.h"
 #include "assayer/trial_runner.h"
 #include "judge/same_cause.h"
@@ -41,8 +42,8 @@ class Failures {
   bool is_of(const trial::Trial& trial, const TrialResult& result, std::span<const Kind> kinds);
   // The trial of an earlier report's finding of this kind, made again.
   void report_replayed(const trial::Trial& trial, TrialResult result, Kind kind);
-  // Whether a call that did not end in time never ends (TrialRunner::never_ends).
-  bool never_ends(trial::Trial& trial, TrialResult& slow);
+  // Whether a call that did not end in time never ends (TrialRunner::never_ends), in so many seconds.
+  bool never_ends(trial::Trial& trial, TrialResult& slow, double seconds = kHangSeconds);
   // Whether the report has this cause already.
   bool knows(const Finding& finding) const { return causes_.knows(finding); }
 

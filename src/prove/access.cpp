@@ -118,7 +118,24 @@ Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term)
   return result;
 }
 
-Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path) {
+namespace {
+
+// Every dim has one value: as the range of its atom, so that intervals of what is made of dims show most of what would be a
+// question otherwise.
+void fix_dims(Setting& setting, const contract::Shape& shape, Lowering& lowering) {
+  for (const auto& [name, value] : shape) {
+    const Poly dim = lowering.poly(setting.dims.term(std::string_view(name)));
+    lowering.assume(equal_to_zero(plus(dim, -Int{value})));
+    if (dim.size() != 1 || dim.begin()->first.size() != 1) continue;
+    const auto& [monomial, by] = *dim.begin();
+    if (by > 0 && value % by == 0) lowering.bound(monomial.front(), value / by, value / by);
+  }
+}
+
+}  // namespace
+
+Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path,
+                const contract::Shape* shape) {
   Terms& terms = setting.terms;
   const auto base = base_of(terms, part.address);
   if (!base) throw TooHard{"it is not clear which array the address begins in"};
@@ -128,6 +145,7 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
                  {}};
   Lowering& lowering = result.lowering;
   lowering.set_deadline(std::min(setting.access_seconds, setting.until - work_seconds()));
+  if (shape) fix_dims(setting, *shape, lowering);
   for (const Term condition :
        whole_path ? access.path : relevant(terms, setting.summary, access.path, part.address))
     lowering.assume(condition);
@@ -177,6 +195,18 @@ Obligation for_accesses(Setting& setting, std::string name,
   return result;
 }
 
+Candidate candidate_from(const Setting& setting, const std::map<Var, Int>& values) {
+  Candidate candidate{setting.dims.shape(values), ""};
+  for (const auto& [var, value] : values) {
+    const Variable& variable = setting.terms.var(var);
+    if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
+    if (candidate.words.size() < 120)
+      candidate.words +=
+          fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
+  }
+  return candidate;
+}
+
 std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
                                         const std::function<Formula(Lowered&)>& bad) {
   if (setting.counterexamples == 0) return std::nullopt;
@@ -185,16 +215,7 @@ std::optional<Candidate> counterexample(Setting& setting, const Access& access, 
     Lowered whole = lowered(setting, access, part, true);
     const Answer answer = whole.lowering.small_model(bad(whole), kCounterexampleSeconds, setting.until);
     if (answer.kind != Answer::Kind::Satisfiable) return std::nullopt;
-    const std::map<Var, Int> values = whole.lowering.values(answer);
-    Candidate candidate{setting.dims.shape(values), ""};
-    for (const auto& [var, value] : values) {
-      const Variable& variable = setting.terms.var(var);
-      if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
-      if (candidate.words.size() < 120)
-        candidate.words +=
-            fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
-    }
-    return candidate;
+    return candidate_from(setting, whole.lowering.values(answer));
   } catch (const TooHard&) {
   }
   return std::nullopt;

@@ -134,13 +134,16 @@ struct Lowered {
   Poly address;  // with its base
   Poly offset;   // from the base
 };
-// Throws TooHard where there is no base, or more than one.
-Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path);
+// Throws TooHard where there is no base, or more than one. With a shape, at that shape alone.
+Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path,
+                const contract::Shape* shape = nullptr);
 
 // Runs `check` for every access, collecting what it says of those that are not proved; TooHard is a reason.
 Obligation for_accesses(Setting& setting, std::string name,
                         const std::function<std::optional<Place>(const Access&)>& check);
 
+// The shape of a model, and the rest of it in words.
+Candidate candidate_from(const Setting& setting, const std::map<Var, Int>& values);
 // Small shapes first.
 std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
                                         const std::function<Formula(Lowered&)>& bad);

@@ -10,6 +10,9 @@
 #include <set>
 
 #include "prove/obligation.h"
+#include "trial/giant.h"
+#include "trial/plan.h"
+#include "trial/shapes.h"
 
 namespace assay::prove {
 
@@ -17,6 +20,10 @@ namespace {
 
 constexpr unsigned kPointerBits = 64;
 constexpr int64_t kControlDim = 40;  // the most of a dim in a shape where nothing wraps
+// The size of a dim at which numbers of 16 bits have wrapped, and more than one block is beyond that. Chosen.
+constexpr int64_t kAfter16Bits = 70000;
+// Seconds of the solver for one shape, and for all that are known to tell: most take a few hundredths. Chosen.
+constexpr double kShapeSeconds = 0.5, kTellingSeconds = 3;
 
 // When a subterm bears on a term: a choice uses one of its sides only.
 class Influence {
@@ -141,19 +148,10 @@ class Indices {
   Views views_;
 };
 
-// No index of this address wraps at a shape.
-bool excluded_at(Setting& setting, const Access& access, const Part& part, const Indices& indices,
-                 const contract::Shape& shape) {
-  try {
-    Lowered at = lowered(setting, access, part, true);
-    for (const auto& [name, value] : shape)
-      at.lowering.assume(setting.terms.compare(Op::Eq, setting.dims.term(std::string_view(name)),
-                                               setting.terms.constant(static_cast<Bits>(Int{value}), 64)));
-    const Formula any = indices.any_wraps_first(at, access.loops);
-    return at.lowering.ask_nonlinear(any, setting.question_seconds()).kind == Answer::Kind::Unsatisfiable;
-  } catch (const TooHard&) {
-    return false;
-  }
+// Whether an index of this address, lowered at one shape, may wrap there.
+Answer wraps_at(Setting& setting, Lowered& at, const Access& access, const Indices& indices) {
+  const Formula any = indices.any_wraps_first(at, access.loops);
+  return at.lowering.ask_nonlinear(any, std::min(kShapeSeconds, setting.question_seconds()));
 }
 
 // The shape with every dim small, if that keeps indices from wrapping.
@@ -163,9 +161,49 @@ std::optional<contract::Shape> control_of(Setting& setting, const Access& access
     int64_t& value = shape[dim.name];
     value = std::max(dim.lowest(), std::min(value, kControlDim) / dim.multiple_of * dim.multiple_of);
   }
-  if (!setting.dims.contract().check_shape(shape) || !excluded_at(setting, access, part, indices, shape))
-    return std::nullopt;
+  if (!setting.dims.contract().check_shape(shape)) return std::nullopt;
+  Lowered at = lowered(setting, access, part, true, &shape);
+  if (wraps_at(setting, at, access, indices).kind != Answer::Kind::Unsatisfiable) return std::nullopt;
   return shape;
+}
+
+// Shapes at which narrow indices usually wrap, if they do: one dim beyond 16 bits and the others small, which is soon run;
+// then those at which a sample of the blocks is run.
+std::vector<contract::Shape> telling_shapes(const contract::Contract& contract) {
+  std::vector<contract::Shape> shapes;
+  for (const contract::Dim& dim : contract.dims) {
+    if (dim.highest() <= kAfter16Bits) continue;
+    contract::Shape shape = trial::uniform_shape(contract, 1);
+    shape[dim.name] = trial::snap(dim, kAfter16Bits);
+    if (contract.check_shape(shape)) shapes.push_back(std::move(shape));
+  }
+  const trial::PlanOptions limits;
+  for (contract::Shape& shape : trial::giant_shapes(contract, kAfter16Bits, limits.max_sampled_bytes))
+    shapes.push_back(std::move(shape));
+  return shapes;
+}
+
+// A shape at which an index may wrap. Those that are known to tell first: that dims are unknown makes products of them and of
+// iterations, of which no model may be found in time.
+std::optional<Candidate> candidate_of(Setting& setting, const Access& access, const Part& part,
+                                      const Indices& indices) {
+  if (setting.counterexamples == 0) return std::nullopt;
+  std::optional<Candidate> candidate;
+  const double start = work_seconds();
+  for (const contract::Shape& shape : telling_shapes(setting.dims.contract())) {
+    if (setting.out_of_time() || work_seconds() - start > kTellingSeconds) break;
+    Lowered at = lowered(setting, access, part, true, &shape);
+    const Answer answer = wraps_at(setting, at, access, indices);
+    if (answer.kind != Answer::Kind::Satisfiable) continue;
+    --setting.counterexamples;
+    candidate = candidate_from(setting, at.lowering.values(answer));
+    break;
+  }
+  if (!candidate)
+    candidate = counterexample(setting, access, part,
+                               [&](Lowered& whole) { return indices.any_wraps_first(whole, access.loops); });
+  if (candidate) candidate->control = control_of(setting, access, part, indices, candidate->shape);
+  return candidate;
 }
 
 std::optional<Place> wrapped(Setting& setting, const Access& access) {
@@ -182,11 +220,10 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
       place.reason = answer.kind == Answer::Kind::Satisfiable
                          ? "an index on the way into this address may overflow"
                          : "whether an index overflows could not be decided in time";
-      place.candidate = counterexample(setting, access, part, [&](Lowered& whole) {
-        return indices.any_wraps_first(whole, access.loops);
-      });
-      if (place.candidate)
-        place.candidate->control = control_of(setting, access, part, indices, place.candidate->shape);
+      try {
+        place.candidate = candidate_of(setting, access, part, indices);
+      } catch (const TooHard&) {
+      }
       return place;
     }
   }

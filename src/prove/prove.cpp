@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <set>
+#include <span>
 
 #include "assayer/constants.h"
 #include "assayer/locate.h"
@@ -34,8 +36,9 @@ constexpr double kLeastWitnessSeconds =
 // Where the solver leaves a place open, with a counterexample that no run shows or with none: all dims at one, just above
 // a warp and just above the usual blocks. There most tails begin, and each takes a fraction of a second. Chosen.
 constexpr int64_t kUsualSizes[] = {1, 33, 257};
-constexpr double kMostUsual =
-    0x1p18;  // elements: what is larger is run by a sample of the blocks (witness.cpp)
+constexpr int64_t kUnequalSizes[] = {3, 257};  // of every other dim
+// Elements, and bytes where one has many: what is larger is run by a sample of the blocks (witness.cpp).
+constexpr double kMostUsual = 0x1p18, kMostUsualBytes = 0x1p22;
 constexpr const char* kPending = "not decided yet";
 
 double now() {
@@ -71,7 +74,7 @@ constexpr KernelObligation kObligations[] = {
     {"launch", prove_launch, 0},
     {"alignment", prove_alignment, 0.1},
     {"bounds", prove_bounds, 0.2},
-    {"overflow", prove_overflow, 0.1},
+    {"overflow", prove_overflow, 0.15},
     {"barrier", prove_barriers, kBarrierShare},
     {"race", prove_races, 0.25},
 };
@@ -173,7 +176,7 @@ class Prover {
     std::erase_if(open, [&](const Obligation& obligation) { return !is_asked(obligation.name); });
     const std::vector<contract::Shape> shapes = usual_shapes();
     std::vector<std::string> refuted;
-    while (auto witness = replayed(shapes.front(), [&](const assayer::CheckOptions& check) {
+    while (auto witness = replayed("", shapes.front(), [&](const assayer::CheckOptions& check) {
              return shown_at_usual_shapes(contract_, shapes, refuted, check);
            })) {
       refuted.emplace_back(obligation_of(witness->findings.front().kind));
@@ -417,7 +420,17 @@ class Prover {
   // small enough to be run whole.
   std::vector<contract::Shape> usual_shapes() const {
     std::vector<contract::Shape> shapes;
-    for (const int64_t size : kUsualSizes) shapes.push_back(trial::uniform_shape(contract_, size));
+    for (const int64_t size : kUsualSizes)
+      shapes.push_back(
+          trial::fit(contract_, trial::uniform_shape(contract_, size), kMostUsual, kMostUsualBytes).shape);
+    // Dims of one size hide it where a kernel takes one for another.
+    for (size_t large : {0, 1}) {
+      contract::Shape shape = trial::uniform_shape(contract_, kUnequalSizes[0]);
+      for (size_t i = 0; i < contract_.dims.size(); ++i)
+        if (i % 2 == large) shape[contract_.dims[i].name] = trial::snap(contract_.dims[i], kUnequalSizes[1]);
+      if (contract_.dims.size() > 1 && contract_.check_shape(shape))
+        shapes.push_back(trial::fit(contract_, std::move(shape), kMostUsual, kMostUsualBytes).shape);
+    }
     for (const contract::Dim& dim : contract_.dims) {
       contract::Shape shape = trial::uniform_shape(contract_, 1);
       shape[dim.name] = dim.highest();
@@ -441,22 +454,26 @@ class Prover {
       undecided |= !place.instruction.empty();
     }
     if (shapes.empty() && !undecided) return;
+    const size_t candidates = shapes.size();
     for (contract::Shape& shape : usual_shapes()) include(std::move(shape));
+    const Tried& tried = tried_[obligation.name];
     decide_by_witness(obligation, shapes.front(), [&](const assayer::CheckOptions& check) {
-      auto witness = shown(contract_, shapes, obligation.name, check);
       const auto beside =
           std::find_if(obligation.open.begin(), obligation.open.end(),
                        [](const Place& place) { return place.candidate && place.candidate->control; });
-      if (!witness && beside != obligation.open.end())
-        witness = shown_beside(contract_, beside->candidate->shape, *beside->candidate->control, check);
-      return witness;
+      if (beside != obligation.open.end()) {
+        const std::span<const contract::Shape> expected(shapes.data(), candidates);
+        if (auto witness = shown_beside(contract_, expected, *beside->candidate->control, tried, check))
+          return witness;
+      }
+      return shown(contract_, shapes, obligation.name, tried, check);
     });
   }
 
   using Replay = std::function<std::optional<Witness>(const assayer::CheckOptions&)>;
   void decide_by_witness(Obligation& obligation, const contract::Shape& first, const Replay& replay) {
     const bool run = may_replay();
-    auto witness = replayed(first, replay);
+    auto witness = replayed(obligation.name, first, replay);
     if (!witness) {
       std::set<contract::Shape> listed;
       for (const Place& place : obligation.open)
@@ -490,17 +507,21 @@ class Prover {
     return std::min({left, kWitnessSeconds, std::max(share, kLeastWitnessSeconds)});
   }
 
-  std::optional<Witness> replayed(const contract::Shape& first, const Replay& replay) {
+  std::optional<Witness> replayed(const std::string& obligation, const contract::Shape& first,
+                                  const Replay& replay) {
     if (!may_replay()) return std::nullopt;
     progress(fmt::format("replaying {}", contract::to_string(first)));
     assayer::CheckOptions check;
     check.budget = replay_budget();
     check.cache = options_.cache;
-    check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
+    Tried tried;  // joins the others at the end: who makes the list of trials looks at those
+    check.launched = [&](const trial::Trial& trial, const subject::Observation& seen) {
       log_.add(trial, seen);
+      tried.insert(trial::to_string(trial));
     };
     const double began = now(), work = work_seconds();
     auto witness = replay(check);
+    tried_[obligation].merge(tried);
     replayed_ += now() - began;
     replay_work_ += work_seconds() - work;
     until_ += work_seconds() - work;  // what a replay takes is not the solver's
@@ -576,9 +597,9 @@ class Prover {
     failed.reason = fmt::format("at {} the runtime refuses the launch: {}",
                                 contract::to_string(refusal.shape), refusal.error);
     const auto replay = [&](const assayer::CheckOptions& check) {
-      return shown(contract_, std::span(&refusal.shape, 1), failed.name, check);
+      return shown(contract_, std::span(&refusal.shape, 1), failed.name, {}, check);
     };
-    if (auto witness = replayed(refusal.shape, replay)) {
+    if (auto witness = replayed(failed.name, refusal.shape, replay)) {
       failed.reason = message(witness->findings.front());
       proof_.files = std::move(witness->files);
       for (Finding& finding : witness->findings) add_finding(std::move(finding));
@@ -633,6 +654,7 @@ class Prover {
   bool all_exchanged_ = true;  // all lanes take part where values are exchanged
   double start_ = 0, until_ = 0;
   double replayed_ = 0, replay_work_ = 0;  // seconds of replays: elapsed, and of work_seconds()
+  std::map<std::string, Tried> tried_;     // by obligation: replays of it
   std::string asked_for_ = "loops";        // what the solver is asked for, for the names of dumped questions
   int dumped_ = 0;
 };

@@ -93,10 +93,20 @@ std::string answer_text(z3::context& context, const Header& header, const std::s
   }
 }
 
+// AddressSanitizer reserves terabytes of address space for itself: under a limit nothing could be allocated, and no question
+// would be answered.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kAddressSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool kAddressSanitizer = __has_feature(address_sanitizer);
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
 [[noreturn]] void serve(int socket) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit memory{kMemory, kMemory};
-  setrlimit(RLIMIT_AS, &memory);
+  if (!kAddressSanitizer) setrlimit(RLIMIT_AS, &memory);
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   // Memory that one question gives back, the next one takes again: it stays in the process, whose pages would otherwise be

@@ -131,23 +131,31 @@ Term Terms::complement(Term a) {
   return width(a) == 0 ? negation(a) : add(neg(a), constant(~Bits{0}, width(a)));  // ~a = -a - 1
 }
 
-// An index that is converted to 32 bits and widened again. Compilers write that as a mask, and of a multiple as a mask that is
-// shifted: 4 * i & 4 * (2^32 - 1) for 4 * (uint32_t)i. As a conversion it is seen to wrap (overflow.cpp).
-// Modulo 2^64, x = 2^s y; so bits s to s + 31 of x are the lowest 32 of y.
+// An index that is converted to 32 or 16 bits and widened again. Compilers write that as a mask, and of a multiple as a mask
+// that is shifted: 4 * i & 4 * (2^32 - 1) for 4 * (uint32_t)i. As a conversion it is seen to wrap (overflow.cpp).
+// Modulo 2^w, x = 2^s y; so of the bits of x those from s on are the lowest of y, up to w - s of them.
 std::optional<Term> Terms::narrowed(Term x, Bits mask) {
   constexpr unsigned kMostShift = 16;
+  const unsigned w = width(x);
+  // Above a number that was extended there are zeros: it is the number itself that the mask is about.
+  if (const Node node = nodes_[x]; node.op == Op::ZExt && mask <= mask_of(width(node.a)))
+    if (const auto inner = narrowed(node.a, mask)) return zext(*inner, w);
   unsigned shift = 0;
   while (shift <= kMostShift && !(mask >> shift & 1)) ++shift;
   if (shift > kMostShift) return std::nullopt;
   // Bits that are 0 in any case may be left out of the mask: (uint32_t)(4 * i).
-  if (mask == (mask_of(32) >> shift << shift) && trailing_zeros(x) >= shift) return zext(trunc(x, 32), 64);
-  if (mask != mask_of(32) << shift) return std::nullopt;
-  Ring part = ring(x);
-  for (auto& [leaves, by] : part) {
-    if (by & mask_of(shift) && shift > 0) return std::nullopt;
-    by >>= shift;
+  if (w == 64 && mask == (mask_of(32) >> shift << shift) && trailing_zeros(x) >= shift)
+    return zext(trunc(x, 32), 64);
+  for (const unsigned bits : {32u, 16u}) {
+    if (bits == w || bits + shift > w || mask != mask_of(bits) << shift) continue;
+    Ring part = ring(x);
+    for (auto& [leaves, by] : part) {
+      if (by & mask_of(shift) && shift > 0) return std::nullopt;
+      by >>= shift;
+    }
+    return mul(zext(trunc(from_ring(part, w), bits), w), constant(Bits{1} << shift, w));
   }
-  return mul(zext(trunc(from_ring(part, 64), 32), 64), constant(Bits{1} << shift, 64));
+  return std::nullopt;
 }
 
 Term Terms::bitwise(Op op, Term a, Term b) {
@@ -165,7 +173,7 @@ Term Terms::bitwise(Op op, Term a, Term b) {
     if (*right == mask_of(w) && op == Op::Xor) return complement(a);
     // (uint16_t)i: a conversion to 16 bits, in the same way. A mask of 8 bits is more often a byte of something.
     if (op == Op::And && *right == mask_of(16) && w > 16) return zext(trunc(a, 16), w);
-    if (op == Op::And && w == 64)
+    if (op == Op::And)
       if (const auto narrow = narrowed(a, *right)) return *narrow;
     if (*right == 1 && (op == Op::UDiv || op == Op::SDiv)) return a;
   }

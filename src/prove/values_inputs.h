@@ -24,8 +24,8 @@ namespace assay::prove {
 
 class ValuesInputs {
  public:
-  // `choice` picks the family of each input: 0 gives natural values, others the families in turn. Errors: an input
-  // that only the problem's own generator can make; more memory than there is.
+  // `choice` picks the family of each input: 0 gives natural values, others the families in turn (of integers, every other
+  // one natural). Errors: an input that only the problem's own generator can make; more memory than there is.
   static Result<ValuesInputs> make(const contract::Contract& contract, const contract::Shape& shape,
                                    uint64_t choice);
 

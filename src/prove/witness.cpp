@@ -21,19 +21,27 @@ constexpr Kind kLaunch[] = {Kind::LaunchFailure};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
-// Of an element that is stored in another's place: the other one is wrong, its own is never written, and two threads may
-// meet there. A position that wraps begins again, and its loop may have no end: a sample of the blocks shows that by the
-// numbers that the loop counts with, never by how long it took.
-constexpr Kind kElsewhere[] = {Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace, Kind::Timeout};
+// Of an index that wraps. An element is read or stored in another's place: the other one is wrong, its own is never
+// written, and two threads may meet there; or the place is in no tensor. A position that wraps begins again, and its loop
+// may have no end: a sample of the blocks shows that by the numbers that the loop counts with, and a call that is run whole
+// by taking fifty times as long as one of half its size (assayer/hang.cpp).
+constexpr Kind kElsewhere[] = {Kind::OutOfBounds, Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace,
+                               Kind::Timeout};
 constexpr Kind kValues[] = {Kind::WrongResult, Kind::Nonfinite, Kind::LowPrecisionAccumulation,
                             Kind::PrecisionLoss};
 
 constexpr std::string_view kObligationsByKind[] = {"bounds",   "alignment", "launch", "barrier",
                                                    "coverage", "race",      "values"};
 
-// Families that push indices and offsets to the ends of what is legal.
-constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
+// Families that push indices to the ends of what is legal: the last row alone may be the one that is wrong. Offsets have
+// no such ends, but parts of any size.
+constexpr trial::Family kFamilies[] = {trial::Family::Largest, trial::Family::NearTop,
                                        trial::Family::Extremes, trial::Family::OneValue};
+constexpr trial::Family kFamiliesOfOffsets[] = {trial::Family::Uniform, trial::Family::EmptyParts,
+                                                trial::Family::OnePart, trial::Family::Natural};
+// Draws of the natural inputs where integers among them decide what a kernel does. Chosen: a group that is empty in one is
+// not in all of them.
+constexpr uint64_t kDraws = 4;
 
 // A shape that is too large to fill may still be run with few rows filled.
 std::string sparse_dim(const contract::Contract& contract, const contract::Shape& shape) {
@@ -48,6 +56,10 @@ std::string sparse_dim(const contract::Contract& contract, const contract::Shape
 
 bool has_integers(const contract::TensorSpec& tensor) {
   return contract::info(tensor.dtype).max_integer != 0;
+}
+
+bool is_offsets(const contract::TensorSpec& tensor) {
+  return tensor.values.kind == contract::ValuesKind::Offsets;
 }
 
 // Scalars at the lower or the upper end of what they may be.
@@ -114,21 +126,27 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
   }
   if (!made_to_fit(contract, plain)) return {};
   std::vector<trial::Trial> trials;
-  std::vector<std::string> integers;  // inputs
+  std::vector<const contract::TensorSpec*> integers;  // inputs
   for (const contract::TensorSpec* input : contract.inputs())
-    if (has_integers(*input)) integers.push_back(input->name);
+    if (has_integers(*input)) integers.push_back(input);
   const auto add_families = [&](trial::Trial trial) {
     trials.push_back(trial);
-    for (const trial::Family family : kFamilies) {
-      if (family == trial::Family::Natural || integers.empty()) continue;
+    if (integers.empty()) return;
+    for (size_t i = 0; i < std::size(kFamilies); ++i) {
       trial.families.clear();
-      for (const std::string& input : integers) trial.families[input] = family;
+      for (const contract::TensorSpec* input : integers)
+        trial.families[input->name] = is_offsets(*input) ? kFamiliesOfOffsets[i] : kFamilies[i];
       trials.push_back(trial);
     }
-    // Each alone: offsets that all lie at the end leave nothing to do for the indices that they delimit.
-    for (const std::string& input : integers) {
-      if (integers.size() == 1) break;
-      trial.families = {{input, trial::Family::NearTop}};
+    // Each alone: offsets of which one part has everything leave nothing to do for most of the indices that they delimit.
+    for (const contract::TensorSpec* input : integers) {
+      if (integers.size() == 1 || is_offsets(*input)) continue;
+      trial.families = {{input->name, trial::Family::Largest}};
+      trials.push_back(trial);
+    }
+    trial.families.clear();
+    for (uint64_t draw = 1; draw < kDraws; ++draw) {
+      trial.seed = plain.seed + draw;
       trials.push_back(trial);
     }
   };
@@ -152,15 +170,6 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "race") return kRace;
   if (obligation == "values") return kValues;
   return kMemoryKinds;
-}
-
-std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, const assayer::CheckOptions& options) {
-  std::vector<trial::Trial> trials;
-  for (const contract::Shape& shape : shapes)
-    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
-  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
-  return shown_by(contract, std::move(trials), obligation, options);
 }
 
 std::string_view obligation_of(Kind kind) {
@@ -192,7 +201,32 @@ std::optional<Witness> first_error(const contract::Contract& contract, std::vect
   return Witness{std::move(outcome.report.findings), std::move(outcome.report.files)};
 }
 
+// At these shapes, then at the corners of the promise.
+std::vector<trial::Trial> untried(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                                  const Tried& tried) {
+  // Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
+  std::vector<std::vector<trial::Trial>> at;
+  size_t most = 0;
+  for (const contract::Shape& shape : shapes) {
+    at.push_back(trials_at(contract, shape));
+    most = std::max(most, at.back().size());
+  }
+  std::vector<trial::Trial> trials;
+  for (size_t i = 0; i < most; ++i)
+    for (std::vector<trial::Trial>& here : at)
+      if (i < here.size()) trials.push_back(std::move(here[i]));
+  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
+  std::erase_if(trials, [&](const trial::Trial& trial) { return tried.contains(trial::to_string(trial)); });
+  return trials;
+}
+
 }  // namespace
+
+std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                             std::string_view obligation, const Tried& tried,
+                             const assayer::CheckOptions& options) {
+  return shown_by(contract, untried(contract, shapes, tried), obligation, options);
+}
 
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options) {
@@ -203,9 +237,17 @@ std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
                                              std::span<const contract::Shape> shapes,
                                              std::span<const std::string> refuted,
                                              const assayer::CheckOptions& options) {
+  // Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
+  std::vector<std::vector<trial::Trial>> at;
+  size_t most = 0;
+  for (const contract::Shape& shape : shapes) {
+    at.push_back(trials_at(contract, shape));
+    most = std::max(most, at.back().size());
+  }
   std::vector<trial::Trial> trials;
-  for (const contract::Shape& shape : shapes)
-    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  for (size_t i = 0; i < most; ++i)
+    for (std::vector<trial::Trial>& here : at)
+      if (i < here.size()) trials.push_back(std::move(here[i]));
   std::vector<Kind> kinds = kinds_of_any();
   std::erase_if(kinds, [&](Kind kind) {
     return std::find(refuted.begin(), refuted.end(), obligation_of(kind)) != refuted.end();
@@ -214,15 +256,15 @@ std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
   return first_error(contract, std::move(trials), kinds, options);
 }
 
-std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
-                                    const contract::Shape& control, const assayer::CheckOptions& options) {
+std::optional<Witness> shown_beside(const contract::Contract& contract,
+                                    std::span<const contract::Shape> shapes, const contract::Shape& control,
+                                    const Tried& tried, const assayer::CheckOptions& options) {
   std::vector<Kind> any = kinds_of_any();
   any.push_back(Kind::Timeout);
   std::vector<trial::Trial> small = trials_at(contract, control);
-  if (small.empty() || first_error(contract, std::move(small), any, options)) return std::nullopt;
-  std::vector<trial::Trial> trials = trials_at(contract, shape);
-  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
-  return first_error(contract, std::move(trials), kElsewhere, options);
+  const bool clean = !small.empty() && !first_error(contract, std::move(small), any, options);
+  const std::span<const Kind> kinds = clean ? std::span<const Kind>(kElsewhere) : kMemoryKinds;
+  return first_error(contract, untried(contract, shapes, tried), kinds, options);
 }
 
 }  // namespace assay::prove

@@ -8,7 +8,9 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "assayer/assayer.h"
@@ -29,9 +31,14 @@ struct Witness {
   Json files;                     // the contract and the sources, so that the report alone shows it again
 };
 
+// Trials that were run for an obligation: several launches of one call leave the same obligation open, and what one of them
+// was run for need not be run for the next.
+using Tried = std::set<std::string>;  // trial::to_string
+
 // None: no run at these shapes showed such an error within the budget, or they are too large to run.
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, const assayer::CheckOptions& options);
+                             std::string_view obligation, const Tried& tried,
+                             const assayer::CheckOptions& options);
 // The same for trials, of which those that are too large to run are left out.
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options);
@@ -43,8 +50,10 @@ std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
                                              const assayer::CheckOptions& options);
 
 // An index that wraps may stay within its tensor: then all there is to see is what an element in another's place does. That
-// may have another cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind.
-std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
-                                    const contract::Shape& control, const assayer::CheckOptions& options);
+// may have another cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind. At
+// `shapes` one may wrap; an access out of bounds counts there in any case.
+std::optional<Witness> shown_beside(const contract::Contract& contract,
+                                    std::span<const contract::Shape> shapes, const contract::Shape& control,
+                                    const Tried& tried, const assayer::CheckOptions& options);
 
 }  // namespace assay::prove

@@ -253,6 +253,132 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   EXPECT_EQ(other.status_of("overflow"), "unknown") << other.text;
 }
 
+// A position of 16 bits begins again before it reaches n, and again: the call never ends, and nothing else is wrong.
+TEST_F(Command, a_position_that_wraps_and_never_ends_is_shown_by_a_run) {
+  const Outcome outcome = prove_source(R"(
+__global__ void twice_kernel(const float* x, float* y, int n) {
+  for (unsigned short i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 2.0f * x[i];
+}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {
+  twice_kernel<<<8, 32, 0, stream>>>(x, y, n);
+}
+)",
+                                       {"--only", "overflow"});
+  EXPECT_EQ(outcome.status_of("overflow"), "refuted") << outcome.text;
+  ASSERT_FALSE(outcome.json["findings"].empty());
+  EXPECT_EQ(outcome.json["findings"][0]["kind"], "timeout");
+}
+
+// Of all rows one alone has an index that 16 bits do not hold.
+TEST_F(Command, the_last_row_is_asked_for) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void row_kernel(const float* x, const int* index, float* y) {
+  y[0] = x[static_cast<unsigned short>(index[0])];
+}
+extern "C" void row(const float* x, const int* index, float* y, cudaStream_t stream) {
+  row_kernel<<<1, 1, 0, stream>>>(x, index, y);
+}
+)";
+  std::ofstream(folder_ / "k.toml") << R"toml([kernel]
+source = "k.cu"
+entry = "row"
+args = ["x", "index", "y", "stream"]
+[dims]
+V = { min = 1, max = 65537 }
+n = { min = 1, max = 1 }
+[tensors.x]
+dtype = "f32"
+shape = ["V"]
+[tensors.index]
+dtype = "i32"
+shape = ["n"]
+values = "index(V)"
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[index[i]]"
+)toml";
+  const Outcome outcome = run({"--only", "overflow"});
+  EXPECT_EQ(outcome.status_of("overflow"), "refuted") << outcome.text;
+}
+
+// Rows from 32,768 on are taken for the first: a fifth of them, at shapes with so many rows.
+TEST_F(Command, values_are_compared_at_indices_of_all_of_a_long_table) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void row_kernel(const float* x, const int* index, float* y, int n) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) y[i] = x[index[i] < 32768 ? index[i] : 0];
+}
+extern "C" void row(const float* x, const int* index, float* y, int n, cudaStream_t stream) {
+  row_kernel<<<(n + 63) / 64, 64, 0, stream>>>(x, index, y, n);
+}
+)";
+  std::ofstream(folder_ / "k.toml") << R"toml([kernel]
+source = "k.cu"
+entry = "row"
+args = ["x", "index", "y", "n", "stream"]
+[dims]
+V = { min = 1, max = 40000 }
+n = { min = 1, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["V"]
+[tensors.index]
+dtype = "i32"
+shape = ["n"]
+values = "index(V)"
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[index[i]]"
+)toml";
+  EXPECT_EQ(run({"--only", "values"}).status_of("values"), "refuted");
+}
+
+// Nothing is proved of tensors behind arrays of pointers, but what runs show counts: rows that are left out, and rows of
+// others, at other draws.
+TEST_F(Command, arrays_of_pointers_are_run_with_several_draws) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void twice_kernel(const float* const* x, float* const* y, const int* offsets) {
+  const int rows = offsets[1] - offsets[0];
+  for (int i = threadIdx.x; i < rows; i += blockDim.x) y[blockIdx.x][i] = 2.0f * x[blockIdx.x][i];
+}
+extern "C" void twice(const float* const* x, float* const* y, const int* offsets, int G, cudaStream_t stream) {
+  twice_kernel<<<G, 64, 0, stream>>>(x, y, offsets);
+}
+)";
+  std::ofstream(folder_ / "k.toml") << R"toml([kernel]
+source = "k.cu"
+entry = "twice"
+args = ["x", "y", "offsets", "G", "stream"]
+[dims]
+G = { min = 1, max = 32 }
+T = { min = 1, max = 2048 }
+[tensors.offsets]
+dtype = "i32"
+shape = ["G + 1"]
+values = "offsets(T)"
+[tensors.x]
+dtype = "f32"
+shape = ["T"]
+pointers = "offsets"
+[tensors.y]
+dtype = "f32"
+shape = ["T"]
+role = "out"
+pointers = "offsets"
+[reference]
+formula = "y[t] = 2 * x[t]"
+)toml";
+  const Outcome outcome = run({});
+  EXPECT_EQ(outcome.status_of("bounds"), "refuted") << outcome.text;
+  EXPECT_EQ(outcome.status_of("coverage"), "refuted") << outcome.text;
+}
+
 TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
   const Outcome outcome = prove("i < n - 1");
   EXPECT_EQ(outcome.status, 1) << outcome.text;

@@ -54,6 +54,26 @@ TEST(NarrowCounters, none_wraps_where_there_are_few_elements) {
   EXPECT_EQ(ProvedKernel(small).overflow(), Status::Proved);
 }
 
+// With several dims the number of elements is a product, and so is what is compared: of unknown dims no model is found in
+// time, of a shape at which tensors end beyond 32 bits one is at once.
+TEST(NarrowCounters, a_shape_is_found_where_the_number_of_elements_is_a_product) {
+  KernelText text = narrow_stride(kUnsigned);
+  text.dims = "b = { min = 1, max = 1048576 }\nr = { min = 1, max = 16384 }\nc = { min = 1, max = 16384 }";
+  text.x = text.y = "dtype = \"f32\"\nshape = [\"b\", \"r\", \"c\"]";
+  text.left = "y[i, j, k]";
+  text.parameters = {"x", "y", "== b * r * c"};
+  ProvedKernel k(text);
+  const Obligation overflow = k.prove(prove_overflow, true);
+  ASSERT_FALSE(overflow.open.empty());
+  const auto& candidate = overflow.open.front().candidate;
+  ASSERT_TRUE(candidate);
+  double elements = 1;
+  for (const auto& [name, size] : candidate->shape) elements *= static_cast<double>(size);
+  EXPECT_GT(elements, 0x1p32 - 1056 * 256);
+  EXPECT_LT(elements, 0x1p33);  // a sample of its blocks can be run
+  EXPECT_TRUE(candidate->control);
+}
+
 // Rows that are counted in 16 bits: `next` makes the next of %r13, the row.
 KernelText rows(const std::string& next, int most) {
   KernelText text;

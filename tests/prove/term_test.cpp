@@ -132,5 +132,28 @@ TEST(Term, a_mask_of_16_bits_is_a_conversion) {
   }
 }
 
+// 4 * (uint16_t)i as nvcc writes it: (uint64_t)(4 * i) & 4 * 65535, with 4 * i in 32 bits.
+TEST(Term, a_shifted_mask_of_16_bits_is_a_conversion) {
+  Terms terms;
+  Variable variable{"i", VarKind::Unknown};
+  variable.width = 32;
+  variable.high = static_cast<Int>(mask_of(32));
+  const Term i = terms.variable(std::move(variable));
+  for (const unsigned shift : {1u, 2u, 4u, 16u}) {
+    const Bits mask = Bits{0xffff} << shift;
+    const Term times = terms.mul(i, terms.constant(Bits{1} << shift, 32));
+    const Term index = terms.zext(terms.trunc(i, 16), 32);
+    const Term masked = terms.bitwise(Op::And, terms.zext(times, 64), terms.constant(mask, 64));
+    EXPECT_EQ(masked, terms.zext(terms.mul(index, terms.constant(Bits{1} << shift, 32)), 64)) << shift;
+    for (const uint32_t value : {0u, 1u, 65535u, 65536u, 70000u, 0x7fffffffu, 0xfffffffeu})
+      EXPECT_TRUE(terms.evaluate(masked, [&](Var) { return Bits{value}; }) ==
+                  ((value << shift) & static_cast<uint32_t>(mask)));
+  }
+  // Of a number that is no multiple, and a mask that the type cuts off, it is none.
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(Bits{0xffff} << 2, 32))].op, Op::And);
+  const Term times = terms.mul(i, terms.constant(Bits{1} << 17, 32));
+  EXPECT_EQ(terms[terms.bitwise(Op::And, times, terms.constant(Bits{0x7fff} << 17, 32))].op, Op::And);
+}
+
 }  // namespace
 }  // namespace assay::prove
