@@ -418,6 +418,15 @@ bool TrialRunner::find_uninitialized(Trial& trial, TrialResult& failed) {
          (is_numeric(failed.findings.front().kind) && find_undefined(trial, failed));
 }
 
+// Blocks that a counter orders race with each other, read what is not written yet or wait forever when another call counts
+// on it, too.
+namespace {
+bool may_come_of_overlap(Kind kind) {
+  return kind == Kind::DataRace || kind == Kind::Uninitialized || kind == Kind::UnwrittenOutput ||
+         kind == Kind::OutOfBounds || kind == Kind::Deadlock || kind == Kind::Timeout;
+}
+}  // namespace
+
 TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
   if (failed.findings.empty() || trial.sampled) return failed;
   // What is read too early may be undefined, or wrong: the race is why.
@@ -440,8 +449,7 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
                                                 std::get<evidence::Numeric>(symptom.evidence).difference);
   if (is_related && is_numeric(symptom.kind)) return failed;
   if (!is_numeric(symptom.kind)) {
-    // Blocks that a counter orders race with each other when another call counts on it, too.
-    if (symptom.kind == Kind::DataRace && find_overlap(trial, failed)) return failed;
+    if (may_come_of_overlap(symptom.kind) && find_overlap(trial, failed)) return failed;
     if (!find_left_behind(trial, failed)) find_host_memory(trial, failed);
     return failed;
   }

@@ -32,8 +32,13 @@ constexpr double kLeastConstant = 0.6, kMostConstant = 1.9;
 constexpr double kLeastOfOneSign = 0.25;  // added to the size of each number
 constexpr double kOwnMeanFactor = 2;      // of a column's mean, against noise of 1
 constexpr double kSmallFactor = 0x1p-10, kLargeFactor = 0x1p10;
+// Small numbers: the rows take turns at kSmallRows scales, each kSmallStep of the one before, down to 2^-31: where a small
+// constant takes over (a norm of at least 1e-8, 1e-12 beside a sum of squares) depends on what it is added to.
+constexpr double kSmallStep = 0x1p-7;
+constexpr int64_t kSmallRows = 4;
 constexpr double kCancellingFactor = 8;
 constexpr double kTailWidth = 2;                        // standard deviation of the natural log of magnitudes
+constexpr double kSharpWidth = 8;                       // the same of probabilities: those of a sharp softmax
 constexpr double kPeak = 16;                            // above the rest of the row
 constexpr int64_t kMostTie = 1, kMostSmallInteger = 4;  // the negative of it is the least
 // The large mean, with noise of 1: of formats with more than kHalfPrecision bits, and of others.
@@ -78,7 +83,8 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::SameSign, "same-sign", "one sign throughout"},
     {Family::Negative, "negative", "all below zero, every other row far below"},
     {Family::NonzeroMean, "nonzero-mean", "each column about a mean of its own"},
-    {Family::SmallScale, "small-scale", "natural, a thousand times smaller"},
+    {Family::SmallScale, "small-scale",
+     "natural, a thousand times smaller; of some rows a million or a billion times"},
     {Family::LargeScale, "large-scale", "natural, a thousand times larger"},
     {Family::Outliers, "outliers", "a few channels a thousand times larger"},
     {Family::LargeMean, "large-mean", "a large mean with a small variance"},
@@ -96,7 +102,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::Subnormal, "subnormal", "about the smallest normal number"},
     {Family::NanElement, "nan-element", "one element NaN"},
     {Family::NanRow, "nan-row", "one row NaN"},
-    {Family::InfElement, "inf-element", "one element infinite"},
+    {Family::InfElement, "inf-element", "the first, the last and another element infinite"},
     {Family::NegInfElement, "neg-inf-element", "the first, the last and another element minus infinity"},
     {Family::Uniform, "uniform", "uniform"},
     {Family::Zipf, "zipf", "distributed as words in text"},
@@ -235,7 +241,7 @@ class FloatDrawing {
       case Family::NonzeroMean:
         return kOwnMeanFactor * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
-        return natural(c) * kSmallFactor;
+        return natural(c) * kSmallFactor * std::pow(kSmallStep, static_cast<double>(r % kSmallRows));
       case Family::LargeScale:
         return natural(c) * kLargeFactor;
       case Family::Outliers:
@@ -245,7 +251,9 @@ class FloatDrawing {
       case Family::Cancelling:
         return cancelling(c);
       case Family::HeavyTail:
-        return std::copysign(std::exp(kTailWidth * normal_()), normal_());
+        return kind() == ValuesKind::Probabilities
+                   ? std::exp(kSharpWidth * normal_())
+                   : std::copysign(std::exp(kTailWidth * normal_()), normal_());
       case Family::Peaked:
         return kind() == ValuesKind::Probabilities ? double(c == peak_)
                                                    : natural(c) + (c == peak_ ? kPeak : 0);
@@ -256,7 +264,7 @@ class FloatDrawing {
       case Family::Ties:
         return tie(c);
       case Family::SmallIntegers:
-        return static_cast<double>(random_.between(-kMostSmallInteger, kMostSmallInteger));
+        return small_integer();
       case Family::IndexCoded: {
         const auto codes = uint64_t{1} << std::min(precision_, kMostCodeBits);
         return static_cast<double>(mix(at) % (2 * codes)) - static_cast<double>(codes);
@@ -274,6 +282,17 @@ class FloatDrawing {
       default:
         return natural(c);
     }
+  }
+
+  // Where a range holds no such integers, the same with a unit that is a power of two: sums and products are exact then, and
+  // ties of a rounding are met.
+  double small_integer() {
+    const bool bounded = kind() == ValuesKind::RealRange;
+    const int64_t least = bounded && spec_.values.low > 0 ? 1 : -kMostSmallInteger;
+    const auto value = static_cast<double>(random_.between(least, kMostSmallInteger));
+    const double most = std::max(std::abs(spec_.values.low), std::abs(spec_.values.high));
+    if (!bounded || most >= kMostSmallInteger || most == 0) return value;
+    return value * std::exp2(std::floor(std::log2(most / kMostSmallInteger)));
   }
 
   // Both zeros are there: they are equal, whatever their bits. In some rows they are the largest, in some the smallest.
@@ -357,7 +376,7 @@ class FloatDrawing {
         tensor_.store(at, std::nan(""));
         break;
       case Family::InfElement:
-        store_infinity(at, kInf);
+        for (const int64_t each : {int64_t{0}, at, count - 1}) store_infinity(each, kInf);
         break;
       case Family::NegInfElement:
         for (const int64_t each : {int64_t{0}, at, count - 1}) store_infinity(each, -kInf);
@@ -608,7 +627,7 @@ std::vector<Family> families_for(const TensorSpec& spec) {
     case ValuesKind::Positive:
       return {Natural, Outliers, HeavyTail, SmallIntegers, Constant, SmallScale, LargeScale};
     case ValuesKind::Probabilities:
-      return {Natural, Peaked, Constant, Extremes, Zeros};
+      return {Natural, HeavyTail, Peaked, Constant, Extremes, Zeros};
     case ValuesKind::RealRange:
       return {Natural, SameSign, Extremes, Constant, SmallIntegers, Ties, Peaked, SmallScale};
     case ValuesKind::Tokens:

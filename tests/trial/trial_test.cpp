@@ -89,6 +89,56 @@ TEST(IntegerValues, DistinctAndSlotsNameNoPlaceTwice) {
   EXPECT_FALSE(distinct.check_shape({{"N", 9}, {"M", 4}}));
 }
 
+// Where an epsilon takes over depends on what it is added to: the rows have scales from 2^-10 down to 2^-31.
+TEST(Families, SmallScaleHasSeveralScales) {
+  const Contract contract = with_input("f32", "activations");
+  const Tensor x = drawn(contract, kShape, Family::SmallScale);
+  std::set<int> scales;
+  for (int64_t r = 0; r < 37; ++r) {
+    double largest = 0;
+    for (int64_t c = 0; c < 64; ++c) largest = std::max(largest, std::abs(x.load(r * 64 + c)));
+    scales.insert(largest > 0x1p-12 ? 10 : largest > 0x1p-19 ? 17 : largest > 0x1p-26 ? 24 : 31);
+  }
+  EXPECT_EQ(scales, (std::set<int>{10, 17, 24, 31}));
+}
+
+// Of a sharp softmax: tiny ones, and rows that one element has almost for itself. Each row sums up to one.
+TEST(Families, HeavyTailedProbabilitiesAreThoseOfASharpSoftmax) {
+  const Contract contract = with_input("f32", "probabilities");
+  const Tensor x = drawn(contract, kShape, Family::HeavyTail);
+  int tiny = 0, almost_one = 0;
+  for (int64_t r = 0; r < 37; ++r) {
+    double sum = 0;
+    for (int64_t c = 0; c < 64; ++c) {
+      const double p = x.load(r * 64 + c);
+      sum += p;
+      tiny += p > 0 && p < 1e-9;
+      almost_one += p > 0.95 && p < 1;
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+  EXPECT_GT(tiny, 100);
+  EXPECT_GT(almost_one, 3);
+}
+
+// Running minima and maxima begin at the first element.
+TEST(Families, InfinityIsAtBothEnds) {
+  const Contract contract = with_input("f32", "activations");
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Tensor x = drawn(contract, kShape, Family::InfElement, seed);
+    EXPECT_TRUE(std::isinf(x.load(0)) && std::isinf(x.load(x.count() - 1))) << seed;
+  }
+}
+
+// A range without integers has multiples of a power of two instead, so that products are exact and ties are met.
+TEST(Families, SmallIntegersFitEveryRange) {
+  const Contract contract = with_input("f32", "real(0.00001, 0.01)");
+  const Tensor x = drawn(contract, kShape, Family::SmallIntegers);
+  std::set<double> values;
+  for (int64_t i = 0; i < x.count(); ++i) values.insert(x.load(i));
+  EXPECT_EQ(values, (std::set<double>{0x1p-9, 0x1p-8, 3 * 0x1p-9, 0x1p-7}));
+}
+
 // A row in which -0 comes before +0 and nothing is larger: who compares bits takes the wrong one.
 TEST(Ties, HoldBothZeros) {
   const Contract contract = with_input("f32", "activations");
