@@ -134,7 +134,8 @@ class Check {
     trials_->set_timeout(may_hang ? std::min(kFirstTrialSeconds, most) : most);
     TrialResult result = trials_->run(trial);
     if (!may_hang || result.state != TrialState::TooSlow) return result;
-    if (failures_->never_ends(trial, result, kExpectedHangSeconds) || spent() >= options_.budget)
+    if (failures_->never_ends(trial, result, kExpectedHangSeconds, kFewDoublings) ||
+        spent() >= options_.budget)
       return result;
     trials_->set_timeout(most);
     return trials_->run(trial);

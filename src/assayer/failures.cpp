@@ -55,9 +55,9 @@ void Failures::say(const std::string& text) const {
   if (parts_.options.progress) parts_.options.progress(text);
 }
 
-bool Failures::never_ends(Trial& trial, TrialResult& slow, double seconds) {
+bool Failures::never_ends(Trial& trial, TrialResult& slow, double seconds, int doublings) {
   begin_stage(seconds);
-  const bool endless = parts_.trials.never_ends(trial, slow);
+  const bool endless = parts_.trials.never_ends(trial, slow, doublings);
   end_stage();
   return endless;
 }

@@ -43,7 +43,8 @@ class Failures {
   // The trial of an earlier report's finding of this kind, made again.
   void report_replayed(const trial::Trial& trial, TrialResult result, Kind kind);
   // Whether a call that did not end in time never ends (TrialRunner::never_ends), in so many seconds.
-  bool never_ends(trial::Trial& trial, TrialResult& slow, double seconds = kHangSeconds);
+  bool never_ends(trial::Trial& trial, TrialResult& slow, double seconds = kHangSeconds,
+                  int doublings = kAllDoublings);
   // Whether the report has this cause already.
   bool knows(const Finding& finding) const { return causes_.knows(finding); }
 

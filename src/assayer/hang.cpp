@@ -29,12 +29,14 @@ constexpr double kShortest = 0.02;  // seconds that a call takes to be at least,
 // Steps of the formula: a call with so few ends within kLongest, or never.
 constexpr double kSmallTrial = 2e6;
 
-// The trial with every dim at most 1, 2, 4, …, and as it is.
-std::vector<Trial> growing(const contract::Contract& contract, const Trial& trial) {
+// The trial with every dim at most 1, 2, 4, …, and as it is; only the last `doublings` of these.
+std::vector<Trial> growing(const contract::Contract& contract, const Trial& trial, int doublings) {
   std::vector<Trial> trials;
   int64_t largest = 1;
   for (const auto& [name, value] : trial.shape) largest = std::max(largest, value);
-  for (int64_t most = 1; most < largest; most *= 2) {
+  int64_t first = 1;
+  while (first < largest >> doublings) first *= 2;
+  for (int64_t most = first; most < largest; most *= 2) {
     Trial smaller = trial;
     for (const contract::Dim& dim : contract.dims) {
       int64_t& value = smaller.shape[dim.name];
@@ -49,7 +51,7 @@ std::vector<Trial> growing(const contract::Contract& contract, const Trial& tria
 
 }  // namespace
 
-bool TrialRunner::never_ends(Trial& trial, TrialResult& slow) {
+bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
   const double patience = timeout_;
   std::string smaller;  // the case before, and its time
   double seconds = kShortest;
@@ -83,7 +85,7 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow) {
     slow = std::move(result);
     return true;
   };
-  for (Trial candidate : growing(contract_, trial)) {
+  for (Trial candidate : growing(contract_, trial, doublings)) {
     candidate.condition.warmed = candidate.condition.grown = false;
     candidate.condition.fresh = false;
     candidate.condition.looped = false;  // many calls take long, and each may end

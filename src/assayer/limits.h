@@ -88,6 +88,8 @@ inline constexpr double kHangSeconds = 8;
 // The same where there is a reason to expect it (investigate): the longest call of hang.cpp, and the short ones before it,
 // which take as long again on a busy machine. Chosen.
 inline constexpr double kExpectedHangSeconds = 24;
+// Smaller sizes that are tried before, each half of the next: all; or so few where each takes a second on a busy machine.
+inline constexpr int kAllDoublings = 62, kFewDoublings = 4;
 // To see it again and to find its cause: about a dozen calls; three at least where each is slow, up to the
 // last.
 inline constexpr double kCauseSeconds = 4, kCauseCalls = 3, kLongCauseSeconds = 12;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "assayer/assayer.h"
+#include "assayer/limits.h"
 #include "assayer/locate.h"
 #include "assayer/own_time.h"
 #include "assayer/ownership.h"
@@ -75,7 +76,8 @@ class TrialRunner {
   TrialResult find_cause(trial::Trial& trial, TrialResult failed);
   // Whether a call that did not end in time never ends, or shows why on the way (hang.cpp). `trial` becomes
   // the smallest that does, `slow` what it shows.
-  bool never_ends(trial::Trial& trial, TrialResult& slow);
+  // `doublings`: how many smaller sizes are tried before it.
+  bool never_ends(trial::Trial& trial, TrialResult& slow, int doublings = kAllDoublings);
   // "correct on NVIDIA H200 …, wrong on …", where a trial fails only in the surroundings it has; else empty.
   std::string needed_surroundings(const trial::Trial& failing);
   // Whether a failure has the cause that another trial was found to have: one that gives it this kind.
