@@ -86,6 +86,7 @@ class Builder {
     }
     if (is_ptx()) {
       find_ptx_entry();
+      if (!failed_) make_image();
       return outcome();
     }
     nvcc_ = find_nvcc();
@@ -198,6 +199,34 @@ class Builder {
     const auto module = ptx::parse(texts_[0], paths_.front());
     const ptx::Function* kernel = module ? module->find(subject_.symbol) : nullptr;
     if (kernel) compare(wanted, subject_.symbol, signature_of(*kernel));
+  }
+
+  // PTX does not say how many registers its machine code takes, which decides what may be launched: the assembler does.
+  // What it refuses (PTX of a newer toolkit, say) runs without.
+  void make_image() {
+    nvcc_ = find_nvcc();
+    if (nvcc_.empty() || paths_.size() != 1) return;
+    std::vector<std::string> words = {nvcc_, "-fatbin", "-arch=" + contract_.kernel.arch};
+    words.insert(words.end(), contract_.kernel.flags.begin(), contract_.kernel.flags.end());
+    uint64_t key = hash_more(kHashStart, "image 1");
+    for (const std::string& word : words) key = hash_more(key, word);
+    std::error_code error;
+    const auto stamp = fs::last_write_time(nvcc_, error).time_since_epoch().count();
+    key = hash_more(hash_more(key, texts_[0]), std::to_string(stamp));
+    folder_ = fs::path(cache_folder(options_.cache)) / fmt::format("{:016x}", key);
+    fs::create_directories(folder_, error);
+    const fs::path image = folder_ / "subject.fatbin";
+    if (!fs::exists(image, error)) {
+      const TemporaryFolder scratch("building", folder_.parent_path().string());
+      if (scratch.path().empty()) return;
+      const std::string temporary = scratch.file("subject.fatbin");
+      words.insert(words.end(), {"-o", temporary, paths_.front()});
+      const auto result = run_command(words, options_.timeout, {.temporary = scratch.path()});
+      if (!result || result->timed_out || result->status != 0) return;
+      fs::rename(temporary, image, error);
+      if (error) return;
+    }
+    subject_.image = image.string();
   }
 
   // Whether the function is there, and takes what the contract passes.

@@ -39,8 +39,10 @@ struct BuildOptions {
 std::shared_ptr<Interpreter> start_interpreter(const std::string& code);
 
 struct Subject {
-  std::string library;    // the shared object; empty for PTX
-  std::string ptx;        // the PTX file; empty for CUDA C++
+  std::string library;  // the shared object; empty for PTX
+  std::string ptx;      // the PTX file; empty for CUDA C++
+  std::string
+      image;  // the same with machine code, which tells the registers; empty where the toolkit makes none
   std::string python;     // the file of a Python function; empty for CUDA C++ and PTX
   std::string symbol;     // the function to call, or the kernel to launch
   bool launched = false;  // `global`: the worker launches it

@@ -36,7 +36,7 @@ enum class Family : uint8_t {
   SameSign,     // long sums of one sign
   Negative,     // all below zero, every other row far below
   NonzeroMean,  // each column has its own mean, noise about it
-  SmallScale,   // natural, times 2^-10
+  SmallScale,   // natural, times 2^-10 and less
   LargeScale,   // natural, times 2^10
   Outliers,     // a few channels a thousand times larger
   LargeMean,    // a large mean with a small variance

@@ -1,4 +1,5 @@
 // The program `assay`, from a contract to an exit status.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -347,6 +348,72 @@ formula = "y[i] = a * x[i]"
   EXPECT_EQ(result.status, 1) << result.output;
   EXPECT_THAT(result.output, HasSubstr("out-of-bounds"));
   EXPECT_THAT(result.output, HasSubstr("n=1,"));
+}
+
+// PTX does not say how many registers its machine code takes; the assembler does. 200 values are alive at once here.
+TEST_F(CheckTest, RegistersOfPtxLimitTheThreadsOfABlock) {
+  std::string loads, sums;
+  for (int i = 0; i < 200; ++i) {
+    loads += fmt::format("ld.volatile.global.f32 %f{}, [%x + {}];\n", i, 4 * i);
+    sums += fmt::format("fma.rn.f32 %sum, %f{}, %f{}, %sum;\n", i, 199 - i);
+  }
+  write("k.ptx", fmt::format(R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry squares(.param .u64 px, .param .u64 py, .param .u32 pn) {{
+  .reg .f32 %f<200>;
+  .reg .f32 %sum;
+  .reg .b64 %x, %y, %at;
+  .reg .b32 %n, %i, %threads, %block;
+  .reg .pred %p;
+  ld.param.u64 %x, [px];
+  ld.param.u64 %y, [py];
+  ld.param.u32 %n, [pn];
+  cvta.to.global.u64 %x, %x;
+  cvta.to.global.u64 %y, %y;
+  mov.u32 %threads, %ntid.x;
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %i, %tid.x;
+  mad.lo.s32 %i, %threads, %block, %i;
+  setp.ge.s32 %p, %i, %n;
+  @%p bra DONE;
+  mov.f32 %sum, 0f00000000;
+{}{}
+  mul.wide.s32 %at, %i, 4;
+  add.s64 %y, %y, %at;
+  st.global.f32 [%y], %sum;
+DONE:
+  ret;
+}}
+)",
+                             loads, sums));
+  for (const int threads : {128, 512}) {
+    write("k.toml", fmt::format(R"toml(
+[kernel]
+source = "k.ptx"
+global = "squares"
+args = ["x", "y", "n"]
+grid = ["ceil_div(n, {0})"]
+block = [{0}]
+[dims]
+n = {{ min = 1, max = 3000 }}
+[tensors.x]
+dtype = "f32"
+shape = [200]
+values = "weights"
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i in 0..n] = sum[k in 0..200](x[k] * x[199 - k])"
+)toml",
+                                threads));
+    const CommandResult result = assay({"check", path("k.toml"), "--budget", "1", "--no-prove"});
+    EXPECT_EQ(result.status == 1, threads == 512) << result.output;
+    EXPECT_EQ(result.output.find("launch-failure") != std::string::npos, threads == 512) << result.output;
+  }
 }
 
 // 64 of four million rows are left out, where a grid has more rows of tiles than an axis may have. Of all elements they are
