@@ -202,22 +202,16 @@ Activity::Use* Activity::use_of(vgpu::Address address) const {
   return address < use->allocation.end() ? use : nullptr;
 }
 
-// What a thread remembers. The array is a call away in a shared library (its place among the thread's variables is not known
-// when this library is compiled), the pointer to it is not.
+// What a thread remembers. Not in the thread's static block (initial-exec), which is too small for a library that is loaded late.
 struct Activity::Thread {
   static constexpr std::size_t kSites = 256;
-  uint64_t serial;  // of the Activity that it is about; 0: none yet
-  Site* sites;
+  uint64_t serial = 0;  // of the Activity that it is about; 0: none yet
+  std::array<Site, kSites> sites;
 
   static Site* sites_for(const Activity& activity) {
-    [[gnu::tls_model("initial-exec")]] static constinit thread_local Thread own{0, nullptr};
-    if (own.serial != activity.serial_) own = {activity.serial_, fresh_sites()};
-    return own.sites;
-  }
-  [[gnu::noinline]] static Site* fresh_sites() {
-    static constinit thread_local std::array<Site, kSites> sites{};
-    sites.fill({});
-    return sites.data();
+    static constinit thread_local Thread own{};
+    if (own.serial != activity.serial_) own = {activity.serial_, {}};
+    return own.sites.data();
   }
 };
 
