@@ -1,16 +1,18 @@
 """What memory snapshots, traces and the page of `assay run` cost, and how large they are.
 
-    python3 bench/activity/overhead.py time [--launches 3000] [--rounds 5]   # processor time, with and without, in turn
+    python3 bench/activity/overhead.py time [--launches 500] [--rounds 5] [--program './softmax 2000 784 0 2']
+                                                                             # processor time, with and without files
     python3 bench/activity/overhead.py size [--events 1000000]               # of the files for that many events, made up
     python3 bench/activity/overhead.py program [--launches 100000]           # of the files of a program that was run
 
-`time` compares each run with the runs without files just before and after it: what else the machine does changes all three.
+`time` runs a program with and without files at the same time on one core, so that whatever else the machine does slows all of them down
+alike. Runs one after the other differ by more than the files cost.
 """
 
 import argparse
 import json
 import os
-import resource
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -24,12 +26,22 @@ VARIANTS = {"--memory --trace": ["--memory", "m.pickle", "--trace", "t.json"],
             "all three": ["--memory", "m.pickle", "--trace", "t.json", "--html", "p.html"]}
 
 
-def processor_seconds(command, folder):
-    """Of a command and all that it starts."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def processor_seconds(commands, folder):
+    """Of each command and all that it starts; all at the same time, on the core of this process."""
+    running = {}
+    for name, command in commands.items():
+        own = folder / name.replace(" ", "")
+        own.mkdir(exist_ok=True)
+        started = subprocess.Popen(command, cwd=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        running[started.pid] = name
+    seconds = {}
+    while running:
+        process, status, used = os.wait4(-1, 0)
+        name = running.pop(process)
+        if status != 0:
+            raise SystemExit(f"with {name}: the program ended with {status}")
+        seconds[name] = used.ru_utime + used.ru_stime
+    return seconds
 
 
 def build(folder):
@@ -38,26 +50,26 @@ def build(folder):
 
 
 def measure_time(options, folder):
-    build(folder)
-    program = ["--", "./many", str(options.launches)]
+    program = shlex.split(options.program)
+    if not program:
+        build(folder)
+        program = [str(folder / "many"), str(options.launches)]
     run = [options.assay, "run", "--threads", "1", "--quiet"]
-    seconds, ratios = {name: [] for name in ["without", *VARIANTS]}, {name: [] for name in VARIANTS}
-    begun, rounds = time.time(), 0
-    while rounds < options.rounds and time.time() - begun < options.seconds:
-        rounds += 1
-        before = processor_seconds([*run, *program], folder)
-        for name, files in VARIANTS.items():
-            seconds[name].append(processor_seconds([*run, *files, *program], folder))
-            after = processor_seconds([*run, *program], folder)
-            seconds["without"].append(after)
-            ratios[name].append(2 * seconds[name][-1] / (before + after))
-            before = after
-    print(f"{options.launches} launches of 65,536 threads, each with an allocation, a fill and a free; {rounds} rounds\n")
-    print("| files | processor time, s (least) | more than without: median of the rounds (quartiles) |\n| --- | --- | --- |")
-    print(f"| none | {min(seconds['without']):.2f} | |")
-    for name in VARIANTS:
-        low, middle, high = (100 * (ratio - 1) for ratio in statistics.quantiles(ratios[name]))
-        print(f"| {name} | {min(seconds[name]):.2f} | {middle:.1f} % ({low:.1f} to {high:.1f}) |")
+    commands = {name: [*run, *files, "--", *program] for name, files in {"none": [], **VARIANTS}.items()}
+    seconds, ratios = [], {name: [] for name in VARIANTS}
+    cores = sorted(os.sched_getaffinity(0))
+    for turn in range(options.rounds):
+        os.sched_setaffinity(0, {cores[turn % len(cores)]})
+        names = list(commands)
+        names = names[turn % len(names):] + names[:turn % len(names)]
+        used = processor_seconds({name: commands[name] for name in names}, folder)
+        seconds.append(used["none"])
+        for name in VARIANTS:
+            ratios[name].append(100 * (used[name] / used["none"] - 1))
+    print(f"{' '.join(program)}: {statistics.median(seconds):.2f} s without files; {options.rounds} rounds\n")
+    print("| files | more processor time: median of the rounds (least and most) |\n| --- | --- |")
+    for name, list_ in ratios.items():
+        print(f"| {name} | {statistics.median(list_):.1f} % ({min(list_):.1f} to {max(list_):.1f}) |")
 
 
 def measure_size(options, folder):
@@ -104,12 +116,12 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("what", choices=["time", "size", "program"])
     arguments.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
-    arguments.add_argument("--launches", type=int, help="3000, or 100000 of a program")
+    arguments.add_argument("--launches", type=int, help="500, or 100000 of a program")
     arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument("--seconds", type=float, default=1e9, help="after which no round begins")
+    arguments.add_argument("--program", default="", help="to time, with its arguments; otherwise many.cu")
     arguments.add_argument("--events", type=int, default=1_000_000)
     options = arguments.parse_args()
-    options.launches = options.launches or (100_000 if options.what == "program" else 3000)
+    options.launches = options.launches or (100_000 if options.what == "program" else 500)
     with tempfile.TemporaryDirectory() as folder:
         {"time": measure_time, "size": measure_size, "program": measure_program}[options.what](options, Path(folder))
 

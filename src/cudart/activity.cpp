@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "cudart/code_place.h"
 #include "cudart/event_writer.h"
 #include "cudart/python_frames.h"
+#include "cudart/read_marks.h"
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
 #include "vgpu/warp.h"
@@ -17,7 +18,7 @@ namespace assay::cudart {
 
 namespace {
 
-// Bytes of an allocation above which they are not counted: a bitmap of a larger one takes long to read.
+// Bytes of an allocation above which they are not counted: the marks of a larger one take long to count.
 constexpr uint64_t kMostCounted = uint64_t{4} << 30;
 constexpr uint64_t kWordBits = 64;
 
@@ -25,22 +26,13 @@ std::array<uint32_t, 3> array_of(const vgpu::Dim3& dim) {
   return {dim.x, dim.y, dim.z};
 }
 
-// Sets bits [first, first + count) of a bitmap that several threads write.
-void set_bits(uint64_t* words, uint64_t first, uint64_t count) {
-  for (const uint64_t end = first + count; first < end;) {
-    const uint64_t bit = first % kWordBits, here = std::min(end - first, kWordBits - bit);
-    const uint64_t mask = (here == kWordBits ? ~uint64_t{0} : (uint64_t{1} << here) - 1) << bit;
-    uint64_t& word = words[first / kWordBits];
-    if (here == kWordBits)
-      __atomic_store_n(&word, mask,
-                       __ATOMIC_RELAXED);  // nobody clears a bit: no need to keep the others' ones
-    else if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != mask)
-      __atomic_fetch_or(&word, mask, __ATOMIC_RELAXED);
-    first += here;
-  }
+// After 4, 8, 16, … launches: the counts take no longer together than the marks of all launches.
+bool is_time_to_count(uint64_t launches) {
+  return launches >= 4 && std::has_single_bit(launches);
 }
 
 uint64_t bits_set(const uint8_t* bitmap, uint64_t bits) {
+  if (is_filled(bitmap, bits / 8, 0xff) && bits % 8 == 0) return bits;
   uint64_t set = 0, at = 0;
   for (; at + kWordBits <= bits; at += kWordBits) {
     uint64_t word = 0;
@@ -51,19 +43,42 @@ uint64_t bits_set(const uint8_t* bitmap, uint64_t bits) {
   return set;
 }
 
+// The offsets of all lanes of a warp in an allocation.
+struct Offsets {
+  bool are_inside, are_aligned;
+  Offsets(const vgpu::Address* addresses, vgpu::Address low, uint64_t size) {
+    uint64_t outside = 0, all = 0;  // of `outside` the sign: this loop becomes a few vector instructions
+    for (uint32_t lane = 0; lane < vgpu::kWarpSize; ++lane) {
+      const uint64_t first = addresses[lane] - low;
+      outside |= first | ~(first - size);
+      all |= first;
+    }
+    are_inside = static_cast<int64_t>(outside) >= 0;
+    are_aligned = all % ReadMarks::kGranule == 0;
+  }
+};
+
+void mark_words(uint8_t* marks, const vgpu::Address* addresses, vgpu::Address low) {
+#pragma GCC unroll 8
+  for (uint32_t lane = 0; lane < vgpu::kWarpSize; ++lane) ReadMarks::mark_word(marks, addresses[lane] - low);
+}
+
 std::atomic<uint64_t> next_serial{1};
 
 }  // namespace
 
 struct Activity::Use {
   vgpu::Allocation allocation;
-  uint64_t* was_read = nullptr;  // one bit a byte; null: not counted
+  std::optional<ReadMarks> was_read;     // none: not counted
+  std::atomic<bool> is_all_read{false};  // found out now and then: what is known need not be marked
+  uint64_t launches = 0;                 // that used it
+  uint8_t* marks() { return was_read && !is_all_read ? was_read->data() : nullptr; }
+  uint64_t never_read() const { return is_all_read ? 0 : allocation.size - was_read->count(); }
   std::atomic<const Writer*> last_writer{nullptr};
   std::atomic<bool> is_touched{false};  // by a grid that runs
   double last_use = 0;
   std::string writer;
   Where written_at;
-  ~Use() { std::free(was_read); }
 };
 
 struct Activity::Writer {
@@ -74,10 +89,13 @@ struct Activity::Writer {
 
 // Most instructions stay in one allocation: each thread remembers which.
 struct Activity::Site {
-  uint64_t serial = 0, launch = 0, generation = 0;
   const vgpu::Inst* inst = nullptr;
-  vgpu::Address low = 1, high = 0;
-  Use* use = nullptr;
+  uint64_t stamp = 0;  // Cursor::stamp when this was found out
+  vgpu::Address low = 0;
+  uint64_t size = 0;         // of the allocation at `low`
+  Use* use = nullptr;        // null: it is none of the program's own
+  uint8_t* marks = nullptr;  // of what was read; null: not counted, or known to be all
+  uint64_t launch = 0;       // of `writer`
   const Writer* writer = nullptr;
 };
 
@@ -125,7 +143,7 @@ void Activity::allocated(vgpu::Address base, uint64_t stack) {
   use->allocation = *made;
   const bool is_device = made->kind == vgpu::MemoryKind::Device;
   if (counts_ && is_device && made->initialised && made->size <= kMostCounted)
-    use->was_read = static_cast<uint64_t*>(std::calloc(made->size / kWordBits + 1, sizeof(uint64_t)));
+    if (ReadMarks marks(made->size); marks.data()) use->was_read = std::move(marks);
   writer_.write(protocol::AllocationEvent{made->id, made->base, made->size, made->label,
                                           made->kind == vgpu::MemoryKind::Pinned, stack, now()});
   const std::unique_lock lock(uses_mutex_);
@@ -157,13 +175,13 @@ void Activity::report_release(const Use& use, bool is_held) {
   protocol::ReleaseEvent event{.id = use.allocation.id,
                                .seconds = now(),
                                .is_held = is_held,
-                               .is_counted = use.was_read != nullptr,
+                               .is_counted = use.was_read.has_value(),
                                .last_use = use.last_use,
                                .writer = use.writer,
                                .written_at = use.written_at};
   if (use.was_read) {
     const uint64_t bytes = use.allocation.size;
-    event.never_read = bytes - bits_set(reinterpret_cast<const uint8_t*>(use.was_read), bytes);
+    event.never_read = use.never_read();
     event.never_written = bytes - bits_set(use.allocation.initialised, bytes);
   }
   writer_.write(event);
@@ -184,56 +202,62 @@ Activity::Use* Activity::use_of(vgpu::Address address) const {
   return address < use->allocation.end() ? use : nullptr;
 }
 
-// What all accesses of an event have in common. The array of a thread is a call away in a shared library.
-struct Activity::Cursor {
+// What a thread remembers. Not in the thread's static block (initial-exec), which is too small for a library that is loaded late.
+struct Activity::Thread {
   static constexpr std::size_t kSites = 256;
-  Cursor(const Activity& activity, const vgpu::Warp& at)
-      : warp(at), launch(at.grid->info.id), generation(activity.memory_.generation()) {
-    thread_local std::array<Site, kSites> own;
-    sites = own.data();
+  uint64_t serial = 0;  // of the Activity that it is about; 0: none yet
+  std::array<Site, kSites> sites;
+
+  static Site* sites_for(const Activity& activity) {
+    static constinit thread_local Thread own{};
+    if (own.serial != activity.serial_) own = {activity.serial_, {}};
+    return own.sites.data();
   }
+};
+
+// What all accesses of an event have in common.
+struct Activity::Cursor {
+  Cursor(const Activity& activity, const vgpu::Warp& at)
+      : warp(at),
+        stamp(activity.memory_.generation() + activity.launches_ended_.load(std::memory_order_relaxed)),
+        sites(Thread::sites_for(activity)) {}
   const vgpu::Warp& warp;
-  const uint64_t launch, generation;
-  Site* sites;
+  const uint64_t stamp;  // grows with each allocation and each end of a launch
+  Site* const sites;
 };
 
 [[gnu::always_inline]] inline Activity::Site& Activity::site(const Cursor& at, const vgpu::Inst& inst,
                                                              vgpu::Address address) {
-  Site& site = at.sites[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % Cursor::kSites];
-  if (site.serial != serial_ || site.launch != at.launch || site.inst != &inst)
-    site = {serial_, at.launch, 0, &inst};
-  if (site.generation != at.generation || address < site.low || address >= site.high) {
-    site.generation = at.generation;
-    site.use = use_of(address);
-    site.low = site.use ? site.use->allocation.base : 1;
-    site.high = site.use ? site.use->allocation.end() : 0;
-  }
+  Site& site = at.sites[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % Thread::kSites];
+  if (site.inst != &inst || site.stamp != at.stamp || address - site.low >= site.size)
+    look_up(site, at, inst, address);
   return site;
 }
 
-[[gnu::always_inline]] inline void Activity::used(Use& use) {
-  if (use.is_touched.load(std::memory_order_relaxed) || use.is_touched.exchange(true)) return;
+void Activity::look_up(Site& site, const Cursor& at, const vgpu::Inst& inst, vgpu::Address address) {
+  if (site.inst != &inst) site = {.inst = &inst};
+  site.stamp = at.stamp;
+  site.use = use_of(address);
+  site.marks = site.use ? site.use->marks() : nullptr;
+  const auto allocation = site.use ? std::optional(site.use->allocation) : memory_.find(address);
+  site.low = allocation ? allocation->base : 0;
+  site.size = allocation ? allocation->size : 0;
+  if (site.use) used(*site.use);
+}
+
+void Activity::used(Use& use) {
+  if (use.is_touched.exchange(true)) return;
   const std::lock_guard lock(mutex_);
   touched_.push_back(&use);
 }
 
-[[gnu::always_inline]] inline void Activity::read(const Cursor& at, const vgpu::Inst& inst,
-                                                  vgpu::Address address, uint64_t bytes) {
-  Use* use = site(at, inst, address).use;
-  if (!use) return;
-  used(*use);
-  const uint64_t first = address - use->allocation.base;
-  if (use->was_read) set_bits(use->was_read, first, std::min(bytes, use->allocation.size - first));
-}
-
-[[gnu::always_inline]] inline void Activity::wrote(const Cursor& at, const vgpu::Inst& inst,
-                                                   vgpu::Address address) {
-  Site& here = site(at, inst, address);
-  if (!here.use) return;
-  used(*here.use);
-  if (!here.writer) here.writer = new_writer(at.warp, inst, here.launch);
-  if (here.use->last_writer.load(std::memory_order_relaxed) != here.writer)
-    here.use->last_writer = here.writer;
+[[gnu::always_inline]] inline void Activity::wrote(const Cursor& at, const vgpu::Inst& inst, Site& site) {
+  if (const uint64_t launch = at.warp.grid->info.id; !site.writer || site.launch != launch) {
+    site.launch = launch;
+    site.writer = new_writer(at.warp, inst, launch);
+  }
+  if (site.use->last_writer.load(std::memory_order_relaxed) != site.writer)
+    site.use->last_writer = site.writer;
 }
 
 const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst,
@@ -247,20 +271,51 @@ const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu:
   return writer;
 }
 
+// `bytes` from `address` on, in one allocation.
+[[gnu::always_inline]] inline void Activity::accessed(const Cursor& at, const vgpu::Inst& inst, bool reads,
+                                                      bool writes, vgpu::Address address, uint64_t bytes) {
+  Site& here = site(at, inst, address);
+  if (writes && here.use) wrote(at, inst, here);
+  if (!reads || !here.marks) return;
+  const uint64_t first = address - here.low;
+  ReadMarks::mark(here.marks, first, std::min(bytes, here.size - first));
+}
+
+// The first of `lanes`, and those after it in the same allocation. Returns the others.
+uint32_t Activity::accessed(const Cursor& at, const vgpu::Inst& inst, const vgpu::Access& access,
+                            uint32_t lanes) {
+  Site& here = site(at, inst, access.addresses[std::countr_zero(lanes)]);
+  if (here.use && access.kind != vgpu::AccessKind::Load) wrote(at, inst, here);
+  // Copies: a mark that is stored might change anything, as far as the compiler knows.
+  const vgpu::Address* const addresses = access.addresses;
+  const vgpu::Address low = here.low;
+  const uint64_t size = here.size, bytes = access.bytes;
+  uint8_t* const marks = access.kind != vgpu::AccessKind::Store ? here.marks : nullptr;
+  if (lanes == ~0u && (!marks || bytes == ReadMarks::kGranule))
+    if (const Offsets all(addresses, low, size); all.are_inside && (!marks || all.are_aligned)) {
+      if (marks) mark_words(marks, addresses, low);
+      return 0;
+    }
+  do {
+    const uint64_t first = addresses[std::countr_zero(lanes)] - low;
+    if (first >= size) return lanes;
+    if (marks) ReadMarks::mark(marks, first, std::min(bytes, size - first));
+    lanes &= lanes - 1;
+  } while (lanes != 0);
+  return 0;
+}
+
 void Activity::on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
   if (access.space != ptx::Space::Global) return;
   const Cursor at(*this, warp);
-  const bool reads = access.kind != vgpu::AccessKind::Store, writes = access.kind != vgpu::AccessKind::Load;
-  if (access.shape == vgpu::Shape::Unit && access.lanes == ~0u) {
-    if (reads) read(at, inst, access.addresses[0], uint64_t{32} * access.bytes);
-    if (writes) wrote(at, inst, access.addresses[0]);
-    return;
-  }
-  for (uint32_t lanes = access.lanes; lanes != 0; lanes &= lanes - 1) {
-    const vgpu::Address address = access.addresses[std::countr_zero(lanes)];
-    if (reads) read(at, inst, address, access.bytes);
-    if (writes) wrote(at, inst, address);
-  }
+  if (access.shape == vgpu::Shape::Unit && access.lanes == ~0u)
+    accessed(at, inst, access.kind != vgpu::AccessKind::Store, access.kind != vgpu::AccessKind::Load,
+             access.addresses[0], uint64_t{32} * access.bytes);
+  else
+    for (uint32_t lanes = access.lanes; lanes != 0;) {
+      const uint32_t rest = accessed(at, inst, access, lanes);
+      lanes = rest == lanes ? rest & (rest - 1) : rest;  // one that is in no allocation is left out
+    }
 }
 
 void Activity::on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) {
@@ -270,8 +325,8 @@ void Activity::on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<cons
     const bool is_half = load.shape == vgpu::Shape::HalfUnit || load.shape == vgpu::Shape::HalfUniform;
     const bool is_unit = load.shape == vgpu::Shape::Unit || load.shape == vgpu::Shape::HalfUnit;
     const uint64_t bytes = uint64_t{load.bytes} * (!is_unit ? 1 : is_half ? 16 : 32);
-    read(at, *load.inst, load.first, bytes);
-    if (is_half) read(at, *load.inst, load.second, bytes);
+    for (int half = 0; half <= int{is_half}; ++half)
+      accessed(at, *load.inst, true, false, half == 0 ? load.first : load.second, bytes);
   }
 }
 
@@ -281,12 +336,14 @@ void Activity::on_launch_end(const vgpu::LaunchInfo& info) {
   for (Use* use : touched_) {
     use->last_use = time;
     use->is_touched = false;
+    if (is_time_to_count(++use->launches) && use->marks() && use->never_read() == 0) use->is_all_read = true;
     if (const Writer* last = use->last_writer.exchange(nullptr)) {
       use->writer = last->kernel;
       use->written_at = last->where;
     }
   }
   touched_.clear();
+  launches_ended_.fetch_add(1, std::memory_order_relaxed);  // whatever is used from now on is noted again
   writers_.erase(info.id);
 }
 
@@ -306,12 +363,13 @@ void Activity::range_used(const vgpu::RangeInfo& range, bool is_read) {
     const std::lock_guard lock(mutex_);
     use->last_use = now();
   }
-  if (!is_read || !use->was_read) return;
+  uint8_t* const marks = use->marks();
+  if (!is_read || !marks) return;
   for (uint64_t slice = 0; slice < range.depth; ++slice)
     for (uint64_t row = 0; row < range.height; ++row) {
       const uint64_t first =
           range.address - use->allocation.base + slice * range.slice_pitch + row * range.row_pitch;
-      if (first + range.width <= use->allocation.size) set_bits(use->was_read, first, range.width);
+      if (first + range.width <= use->allocation.size) ReadMarks::mark(marks, first, range.width);
     }
 }
 

@@ -1,8 +1,8 @@
 // What the program does with the device over time, as events (Settings::report_activity): allocations with the host
 // code that made them, launches, copies and fills with their times, and what became of each allocation's bytes.
 //
-// Reads are marked in a bitmap of each allocation, one bit per byte, as the engine marks written ones. It hears accesses
-// only where checks are on; without them, bytes are not counted.
+// Reads are marked for each allocation (read_marks.h), as the engine marks written bytes. It hears accesses only where checks
+// are on; without them, bytes are not counted.
 #pragma once
 
 #include <atomic>
@@ -56,6 +56,7 @@ class Activity final : public vgpu::Listener {
   struct Use;     // of an allocation
   struct Writer;  // an instruction that stores
   struct Site;    // an instruction, as a thread last saw it
+  struct Thread;  // what it remembers
   struct Cursor;  // an event of a warp
   struct Submission {
     vgpu::OperationId last = 0;
@@ -65,9 +66,12 @@ class Activity final : public vgpu::Listener {
 
   Use* use_of(vgpu::Address address) const;
   Site& site(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
+  void look_up(Site& site, const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
   void used(Use& use);
-  void read(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address, uint64_t bytes);
-  void wrote(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
+  void accessed(const Cursor& at, const vgpu::Inst& inst, bool reads, bool writes, vgpu::Address address,
+                uint64_t bytes);
+  uint32_t accessed(const Cursor& at, const vgpu::Inst& inst, const vgpu::Access& access, uint32_t lanes);
+  void wrote(const Cursor& at, const vgpu::Inst& inst, Site& site);
   const Writer* new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst, uint64_t launch);
   void range_used(const vgpu::RangeInfo& range, bool is_read);
   bool is_host(const vgpu::RangeInfo& range) const;
@@ -88,6 +92,7 @@ class Activity final : public vgpu::Listener {
   std::unordered_map<vgpu::OperationId, protocol::OperationEvent> under_way_;
   protocol::OperationEvent ended_;  // the grid that has just ended
   std::vector<Use*> touched_;       // by grids that run
+  std::atomic<uint64_t> launches_ended_{0};
   std::unordered_map<uint64_t, std::vector<std::unique_ptr<Writer>>> writers_;  // by launch
   mutable std::shared_mutex uses_mutex_;
   std::map<vgpu::Address, std::unique_ptr<Use>> uses_;  // by base

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 namespace assay::cudart {
 namespace {
@@ -29,12 +30,15 @@ std::vector<uint64_t> all_calls() {
   return calls;
 }
 
-// In this library, or in the one of the driver API that calls it.
+// In this library, or in the one of the driver API that calls it. dladdr() would also look for the nearest symbol, which takes
+// as long as everything else about an allocation.
 bool is_ours(uint64_t code) {
-  Dl_info info{}, own{};
-  if (dladdr(reinterpret_cast<void*>(code), &info) == 0 || !info.dli_fname) return false;
-  (void)dladdr(reinterpret_cast<const void*>(&is_ours), &own);
-  return info.dli_fbase == own.dli_fbase || fs::path(info.dli_fname).filename() == "libcuda.so.1";
+  dl_find_object there{}, own{};
+  if (_dl_find_object(reinterpret_cast<void*>(code), &there) != 0) return false;
+  if (_dl_find_object(reinterpret_cast<void*>(&is_ours), &own) == 0 &&
+      there.dlfo_map_start == own.dlfo_map_start)
+    return true;
+  return std::string_view(there.dlfo_link_map->l_name).ends_with("libcuda.so.1");
 }
 
 }  // namespace
