@@ -33,7 +33,7 @@ void start_openssl() {
 int give_password(char* buffer, int size, int, void* password) {
   const auto& word = *static_cast<const std::string*>(password);
   if (word.empty() || word.size() > static_cast<std::size_t>(size)) return -1;
-  std::memcpy(buffer, word.data(), word.size());
+  word.copy(buffer, word.size());  // OpenSSL takes the length, not a zero at the end
   return static_cast<int>(word.size());
 }
 
