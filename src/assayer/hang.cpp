@@ -4,8 +4,8 @@
 // So the trial is made again from the smallest shape on, each dim at most 1, 2, 4, …, with the inputs and the
 // condition it had. While calls end, their time tells what the next one may take: doubling every dim makes
 // the work of a sound kernel grow by a power of two. A call that takes fifty times as long as the one before
-// it, and seconds at least, does not end, and is the smallest case of it too. Where calls become slow before
-// that, nothing is said.
+// it (twenty times where it has few steps), and seconds at least, does not end, and is the smallest case of it
+// too. Where calls become slow before that, nothing is said.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +25,8 @@ namespace {
 constexpr double kLeast = 2.5;      // seconds: a call that takes less is not called endless
 constexpr double kLongest = 10;     // seconds that are waited for one call
 constexpr double kMuchSlower = 50;  // times what the next smaller case took
+constexpr double kClearlySlower =
+    20;                             // the same for a call with few steps, which is not waited for that long
 constexpr double kShortest = 0.02;  // seconds that a call takes to be at least, so that noise does not count
 // Steps of the formula: a call with so few ends within kLongest, or never.
 constexpr double kSmallTrial = 2e6;
@@ -59,7 +61,7 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
   bool found = false, ended = false;
   const auto ends_not = [&](const Trial& candidate) {
     const auto size = work_.of(candidate.shape);
-    const bool small = size && size->steps <= kSmallTrial;
+    const bool small = size && size->steps <= kSmallTrial && seconds * kClearlySlower <= kLongest;
     double limit = std::max(kLeast, kMuchSlower * seconds);
     if (limit > kLongest && !small) return true;
     limit = std::min(limit, kLongest);
