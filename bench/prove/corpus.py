@@ -89,6 +89,7 @@ OTHER_CAUSES = {
     "stochastic_rounding/wrong/seed_is_cut": "the narrow number is a seed, no address",
     "topk_routing/wrong/equals_skipped": "wrong mathematics: the accesses are in bounds",
     "topk_rows/wrong/equals_once": "wrong mathematics: the accesses are in bounds",
+    "wiener_filter/wrong/parts_in_two_halves": "a layout: the accesses are in bounds and disjoint",
 }
 
 

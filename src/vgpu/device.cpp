@@ -174,6 +174,7 @@ class Run final : public GridRun {
   uint64_t started_ = 0, resident_ = 0;
   uint64_t turns_left_ = UINT64_MAX;                      // of this step
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
+  uint64_t fruitful_turns_ = 0;                           // so far
   std::deque<std::unique_ptr<Cluster>> suspended_, held_;
 
   // Compiles the kernel once it has run for long enough.
@@ -268,8 +269,9 @@ class Run final : public GridRun {
 
   // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them
   // poll.
-  std::unique_ptr<Cluster> take(Worker& worker) {
+  std::unique_ptr<Cluster> take(Worker& worker, uint64_t& fruitful_before) {
     std::unique_lock lock(mutex_);
+    fruitful_before = fruitful_turns_;
     if (turns_left_ == 0) return nullptr;
     leave_out_late();
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
@@ -278,7 +280,7 @@ class Run final : public GridRun {
       if (fruitless_of_step_ > patience()) {
         if (!let_more_in()) return nullptr;
         lock.unlock();
-        return take(worker);
+        return take(worker, fruitful_before);
       }
       auto cluster = std::move(suspended_.front());
       suspended_.pop_front();
@@ -300,15 +302,19 @@ class Run final : public GridRun {
     return cluster;
   }
 
-  void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker) {
+  // A turn that another one's fruit came into counts as if it had not been: it may have looked before there was anything to
+  // see, and the rest may be waiting for what it does next.
+  void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker, uint64_t fruitful_before) {
     const bool ended = turn == Turn::Ended;
     const bool moved = has_moved(*cluster);
     const bool fruitful =
         ended || turn == Turn::Held || moved || cluster->polls == 0;  // who does not poll gets on
     {
       std::lock_guard lock(mutex_);
-      fruitless_turns_ = fruitful ? 0 : fruitless_turns_ + 1;
-      fruitless_of_step_ = fruitful ? 0 : fruitless_of_step_ + 1;
+      const bool counts = !fruitful && fruitful_turns_ == fruitful_before;
+      fruitless_turns_ = counts ? fruitless_turns_ + 1 : 0;
+      fruitless_of_step_ = counts ? fruitless_of_step_ + 1 : 0;
+      fruitful_turns_ += fruitful;
       if (ended)
         --resident_;
       else if (turn == Turn::Held)
@@ -333,10 +339,11 @@ class Run final : public GridRun {
   void work(Worker& worker, Clock::time_point deadline) {
     make_ready(worker);
     while (!grid_.stopped.load(std::memory_order_relaxed)) {
-      std::unique_ptr<Cluster> cluster = take(worker);
+      uint64_t fruitful_before = 0;
+      std::unique_ptr<Cluster> cluster = take(worker, fruitful_before);
       if (!cluster) return;
       const Turn turn = run_cluster(*cluster, worker);
-      put_back(std::move(cluster), turn, worker);
+      put_back(std::move(cluster), turn, worker, fruitful_before);
       if (Clock::now() > deadline) return;
     }
   }

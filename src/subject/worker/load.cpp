@@ -246,6 +246,7 @@ void Load::restore() {
                           : runtime_.cudaMemcpy(region.at, from, bytes_of(region.bytes), kDeviceToDevice);
     check(error, kPrepare);
   }
+  if (!on_streams_) settle(kPrepare);  // a kernel that we launch ourselves runs on a stream all the same
 }
 
 void Load::wait() {
