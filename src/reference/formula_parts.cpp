@@ -89,8 +89,10 @@ std::set<std::string> Reference::summed_inputs(const std::string& output) const 
   const CompiledFormula& compiled = *impl_->compiled;
   for (const int id : impl_->behind(compiled.final_definition[static_cast<std::size_t>(*tensor)])) {
     const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
-    const bool sums = made.reduce == Reduce::Sum || made.reduce == Reduce::Mean;
-    if (!sums || made.type() != Type::Float) continue;
+    // A product of equal factors is as coherent as a sum of equal terms: lanes that multiply the same numbers round alike.
+    const bool accumulates =
+        made.reduce == Reduce::Sum || made.reduce == Reduce::Mean || made.reduce == Reduce::Prod;
+    if (!accumulates || made.type() != Type::Float) continue;
     for (const int under : impl_->behind(id)) {
       const std::vector<Node>& nodes = compiled.definitions[static_cast<std::size_t>(under)].nodes;
       const std::vector<char> selects = in_subscripts(nodes);

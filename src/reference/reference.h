@@ -228,7 +228,7 @@ class Reference {
   std::vector<Site> values(const std::string& output) const;
   // Whether the output is a sum of products that a tensor core could compute.
   bool has_products(const std::string& output) const;
-  // The inputs whose elements the output's sums add up, whatever becomes of them first.
+  // The inputs whose elements the output's sums add up, or its products multiply, whatever becomes of them first.
   std::set<std::string> summed_inputs(const std::string& output) const;
 
   // Of `torch` references. Starts their process, which takes seconds, without waiting for it.

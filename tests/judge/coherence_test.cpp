@@ -73,5 +73,49 @@ TEST(Coherence, OfTermsThatAnIndexPicksOverAndOver) {
   EXPECT_FALSE(sums_are_coherent(bindings, {"index"}));
 }
 
+const char kProducts[] = R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y"]
+[dims]
+M = { min = 1, max = 4096 }
+N = { min = 1, max = 4096 }
+[tensors.x]
+dtype = "f32"
+shape = ["M", "N"]
+[tensors.y]
+dtype = "f32"
+shape = ["M"]
+role = "out"
+[reference]
+formula = "y[i] = prod[j](x[i, j])"
+)toml";
+
+// A warp for each row: every lane multiplies the same three numbers, rounds alike, and the lanes' products are multiplied in
+// pairs, so that the error doubles with each step. Every row has the same.
+TEST(Coherence, OfEqualFactors) {
+  const auto contract = contract::parse(kProducts);
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  ASSERT_TRUE(reference) << reference.error().text();
+  EXPECT_EQ(reference->summed_inputs("y"), (std::set<std::string>{"x"}));
+  constexpr int64_t kRows = 17, kFactors = 96;
+  for (const float factor : {0.80255318f, 0.8471f, 0.913f, 1.0377f, 1.0712345f}) {
+    Bindings bindings;
+    bindings.shape = {{"M", kRows}, {"N", kFactors}};
+    Tensor x = Tensor::zeros(DType::f32, {kRows, kFactors}), y = Tensor::zeros(DType::f32, {kRows});
+    for (int64_t i = 0; i < x.count(); ++i) x.store(i, factor);
+    float product = factor * factor * factor;
+    for (int step = 0; step < 5; ++step) product *= product;
+    for (int64_t i = 0; i < kRows; ++i) y.store(i, product);
+    bindings.inputs = {{"x", std::make_shared<const Tensor>(std::move(x))}};
+    Outputs outputs;
+    outputs["y"] = std::make_shared<const Tensor>(std::move(y));
+    const auto judgement = judge(*contract, *reference, bindings, outputs);
+    ASSERT_TRUE(judgement) << judgement.error().text();
+    EXPECT_TRUE(judgement->findings.empty()) << factor;
+  }
+}
+
 }  // namespace
 }  // namespace assay::judge::testing
