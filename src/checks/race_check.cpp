@@ -93,12 +93,12 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   void on_copy(const OperationInfo& info, const RangeInfo& to, const RangeInfo& from) override {
     BlockState state = state_of(info);
     memory_.touch(state, from, AccessKind::Load);
-    memory_.touch(state, to, AccessKind::Store);
+    touch_by_write(state, to);
   }
 
   void on_fill(const OperationInfo& info, const RangeInfo& to) override {
     BlockState state = state_of(info);
-    memory_.touch(state, to, AccessKind::Store);
+    touch_by_write(state, to);
   }
 
   void on_launch(const vgpu::LaunchInfo& info) override {
@@ -121,6 +121,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     const uint32_t ordered_below = context_.order.ordered_below(operation);
     const uint32_t author = memory_.number_grid(launches_.empty());
     const uint32_t numbers = operation.last - operation.first + 1;
+    GridReads::Uses uses = memory_.begin_grid(info, operation, ordered_below);
     launches_[info.id] = {&operation,
                           ordered_below,
                           ordered_below == operation.first ? author : SingleWords::kNoGrid,
@@ -129,12 +130,17 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
                           reaches_other_blocks(info.kernel),
                           may_settle(info.kernel),
                           has_bulk_copies(info.kernel),
-                          context_.scope.within_launches && hand_overs_.polls(info.kernel)};
+                          context_.scope.within_launches && hand_overs_.polls(info.kernel),
+                          uses.meets_reads,
+                          std::move(uses.only_read)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
     std::lock_guard lock(context_.mutex);
-    if (const Operation* operation = launches_[info.id].operation) end_with_host(context_, *operation);
+    if (const Operation* operation = launches_[info.id].operation) {
+      end_with_host(context_, *operation);
+      memory_.end_grid(*operation);
+    }
     launches_.erase(info.id);
   }
 
@@ -154,9 +160,10 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     for (size_t i = 0; i < accesses.size();) {
       const HostAccess& first = accesses[i];
       BlockState state = state_of(first);
-      for (; i < accesses.size() && accesses[i].is_like(first); ++i)
-        memory_.touch(state, {accesses[i].address, nullptr, accesses[i].bytes, 1, 1, 0, 0},
-                      first.writes ? AccessKind::Store : AccessKind::Load);
+      for (; i < accesses.size() && accesses[i].is_like(first); ++i) {
+        const RangeInfo range{accesses[i].address, nullptr, accesses[i].bytes, 1, 1, 0, 0};
+        first.writes ? touch_by_write(state, range) : memory_.touch(state, range, AccessKind::Load);
+      }
     }
   }
 
@@ -183,6 +190,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->unfenced.begin(launch.bulk ? block.shared_bytes : 0);
     state->settles = launch.settles;
     state->hands_over = launch.polls;
+    state->meets_reads = launch.meets_reads;
+    state->sites.begin(launch.only_read);
     state->lanes.clear();
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
                         state->neighbours == 0);
@@ -302,11 +311,20 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     return Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
   }
 
+  // A weak load of device memory that needs no more than a note, which is made.
+  template <class Loads>
+  bool is_noted(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, const Loads& loads) {
+    const OnlyRead* only_read = state.sites.only_read.get();
+    if (!only_read || only_read->is_disturbed.load(std::memory_order_relaxed)) return false;
+    const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, AccessKind::Load, false);
+    return site.only_read && memory_.note_only_read(state, who_of(state, warp, kWeak, site), loads);
+  }
+
   // Loads of device memory: those that teach something, their rows on the way to the cache.
   void judge_open(BlockState& state, const vgpu::Warp& warp, std::span<const vgpu::ShapedLoad> loads) {
     uint64_t open = 0;
     for (size_t i = 0; i < loads.size(); ++i) {
-      if (memory_.is_settled(state, loads[i])) continue;
+      if (is_noted(state, warp, *loads[i].inst, loads[i]) || memory_.is_settled(state, loads[i])) continue;
       memory_.prefetch(loads[i]);
       open |= uint64_t{1} << i;
     }
@@ -342,7 +360,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       in_flight = false;
       order = kWeak;
     }
-    if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access))
+    if (!shared && order == kWeak && access.kind == AccessKind::Load &&
+        (is_noted(state, warp, inst, access) || memory_.is_settled(state, access)))
       return;
     judge_unsettled(state, warp, inst, access, order, in_flight);
   }
@@ -486,6 +505,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     bool settles = false;
     bool bulk = false;   // it has copies that read shared memory through the async proxy
     bool polls = false;  // device memory, by volatile loads
+    bool meets_reads = false;
+    std::shared_ptr<const OnlyRead> only_read;
   };
 
   RaceContext context_;
@@ -502,6 +523,15 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
 
   BlockState& state_of(const vgpu::Block& block) const { return context_.states[block]; }
+
+  // A copy, a fill, or a write of the host.
+  void touch_by_write(BlockState& state, const RangeInfo& range) {
+    {
+      std::lock_guard lock(context_.mutex);
+      state.meets_reads = memory_.begin_write(range, *state.operation, state.ordered_below);
+    }
+    memory_.touch(state, range, AccessKind::Store);
+  }
 
   BlockState state_of(const OperationInfo& info) {
     std::lock_guard lock(context_.mutex);

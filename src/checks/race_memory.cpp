@@ -155,11 +155,13 @@ RaceMemory::RaceMemory(RaceContext& context)
       global_(context.memory.range_base(), context.memory.range_bytes()),
       settled_(context.memory.range_base(), context.memory.range_bytes()),
       words_(context.memory.range_base(), context.memory.range_bytes()),
+      reads_(context.memory),
       locks_(kLocks) {}
 
 void RaceMemory::access(const Actor& actor) {
   const Access& access = *actor.access;
   const Address* at = access.addresses;
+  if (actor.state.meets_reads && writes(actor.kind)) meet_reads(actor);
   RowLock lock(locks_);
   // Lanes that store to one place go one after another: their values decide.
   const bool may_share = actor.kind != AccessKind::Store;
@@ -305,6 +307,7 @@ inline bool RaceMemory::note_range(const Actor& actor, RowLock& lock, Address lo
 }
 
 bool RaceMemory::note(const Actor& actor, const AddressPattern& pattern) {
+  if (actor.state.meets_reads && writes(actor.kind)) return false;
   const uint32_t bytes = pattern.bytes, shift = static_cast<uint32_t>(std::countr_zero(bytes));
   constexpr uint32_t kHalf = vgpu::kWarpSize / 2;
   const Address first = pattern.first, second = pattern.second;
@@ -596,6 +599,32 @@ void RaceMemory::judge(const Actor& actor, const Touch& before, const Touch& now
   }
 }
 
+// ---- Reads that are remembered by rows ----
+
+void RaceMemory::meet_reads(const Actor& actor) {
+  const Access& access = *actor.access;
+  for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    meet_reads(actor, lane, access.addresses[lane], access.bytes);
+  }
+}
+
+void RaceMemory::meet_reads(const Actor& actor, uint32_t lane, Address low, uint64_t bytes) {
+  const Address high = low + bytes;
+  for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes) {
+    const Address from = std::max(low, start) / 4 * 4, to = std::min(high, start + kRowBytes);
+    const GridReads::Read read = reads_.read(start, words_between(from - start, (to - start + 3) / 4 * 4));
+    if (read.words == 0 || is_past(actor, read.who)) continue;
+    for (uint32_t rest = read.words; rest; rest &= rest - 1) {
+      const Address word = start + static_cast<Address>(std::countr_zero(rest)) * 4;
+      const Address first = std::max(word, low);
+      const Touch now{actor.who, static_cast<uint8_t>(lane),
+                      bytes_of(first, std::min(word + 4, high) - first), false};
+      judge(actor, {read.who, kAnyLane, 0xf, true}, now, word);
+    }
+  }
+}
+
 // ---- Copies and fills ----
 
 void RaceMemory::touch(BlockState& state, const RangeInfo& range, AccessKind kind) {
@@ -612,6 +641,7 @@ void RaceMemory::touch(BlockState& state, const RangeInfo& range, AccessKind kin
 
 void RaceMemory::touch_bytes(const Actor& actor, RowLock& lock, Address low, uint64_t bytes) {
   const Address high = low + bytes;
+  if (actor.state.meets_reads && writes(actor.kind)) meet_reads(actor, 0, low, bytes);
   const Address whole = std::min(high, (low + 3) / 4 * 4), end = std::max(whole, high / 4 * 4);
   if (low < whole) by_word(actor, lock, 0, low, whole - low, false);
   if (whole < end) by_range(actor, lock, whole, end, 0, kOneLane, false);

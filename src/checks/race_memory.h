@@ -5,6 +5,7 @@
 // its marks; the row word by word; lane by lane.
 #pragma once
 
+#include "checks/race_grid_reads.h"
 #include "checks/race_settled.h"
 #include "checks/race_state.h"
 #include "checks/race_words.h"
@@ -62,6 +63,21 @@ class RaceMemory {
     if (alone) words_.make_room();
     return words_.number_grid();
   }
+  // What a grid, or another operation that writes, does with memory, as far as can be told when it begins. Under the
+  // context's mutex.
+  GridReads::Uses begin_grid(const vgpu::LaunchInfo& launch, const Operation& operation,
+                             uint32_t ordered_below) {
+    return reads_.begin_grid(launch, operation, ordered_below);
+  }
+  void end_grid(const Operation& operation) { reads_.end_grid(operation); }
+  bool begin_write(const vgpu::RangeInfo& range, const Operation& operation, uint32_t ordered_below) {
+    return !range.host && reads_.begin_write(range.address, operation, ordered_below);
+  }
+  // A weak load of what its grid cannot write. False: `access` has to remember it.
+  template <class Loads>
+  bool note_only_read(const BlockState& state, Who who, const Loads& loads) {
+    return !context_.scope.between_operations || reads_.note(*state.operation, who, loads);
+  }
   void access(const Actor& actor);
   // A weak load or store of regular addresses: compares it with the marks of its rows, and remembers it, where these can
   // tell. False: `access` has to judge it. What was remembered until then, `access` remembers again.
@@ -72,6 +88,7 @@ class RaceMemory {
     global_.clear();
     settled_.clear();
     words_.clear();
+    reads_.clear();
   }
 
  private:
@@ -81,6 +98,7 @@ class RaceMemory {
   RowShadow global_;
   SettledRows settled_;
   SingleWords words_;
+  GridReads reads_;
   std::vector<SpinLock> locks_;
 
   Row& row_at(RowLock& lock, Address address) {
@@ -130,6 +148,9 @@ class RaceMemory {
   void visit(const Actor& actor, Cells& cells, uint32_t word, Address address, const Touch& now);
   void judge(const Actor& actor, const Touch& before, const Touch& now, Address address);
   void touch_bytes(const Actor& actor, RowLock& lock, Address low, uint64_t bytes);
+  // Compares a write with reads that are remembered by rows only (race_grid_reads.h).
+  void meet_reads(const Actor& actor, uint32_t lane, Address low, uint64_t bytes);
+  void meet_reads(const Actor& actor);
 };
 
 }  // namespace assay::checks

@@ -82,6 +82,7 @@ evidence::OtherAccess other_access(const RaceContext& context, const Touch& befo
   other.code.block = index_of(place_in(operation->grid, before.who.block() - operation->first));
   other.is_same_block = before.who.block() == now.who.block();
   other.is_same_warp = other.is_same_block && before.who.warp() == now.who.warp();
+  if (before.lane == kAnyLane) return other;
   // Of lanes that did the same one is remembered; with asynchronous copies, a thread may meet itself.
   if (is_same_thread(before, now))
     other.is_same_thread = !before.several && !now.several;

@@ -58,6 +58,8 @@ inline constexpr uint32_t kMostSites = 0xfff;
 inline constexpr uint32_t kMostBlocks = (1u << 29) - 1;
 inline constexpr uint32_t kRowBytes = 64, kRowWords = 16, kAllWords = 0xffff;
 
+inline constexpr uint8_t kAnyLane = 0xff;  // which lane of the warp it was is not known
+
 // One side of a comparison: who, by which lane, which bytes of a word.
 struct Touch {
   Who who;

@@ -2,14 +2,17 @@
 // kernel left in memory may be compared with what another does after its module is gone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "checks/race_grid_reads.h"
 #include "checks/race_shadow.h"
 #include "vgpu/program.h"
 #include "vgpu/watch.h"
@@ -47,9 +50,21 @@ struct SiteCache {
     Chooser chooser{};
     bool noncoherent = false;
     bool awaited = false;    // a volatile load that is part of a wait loop
+    bool only_read = false;  // a load of what its grid cannot write (race_grid_reads.h)
     vgpu::Address last = 0;  // where it was, of lane 0
   };
   Entry entries[256];
+  std::shared_ptr<const OnlyRead> only_read;  // of the launch; null: none
+
+  // What is remembered from now on belongs to another launch.
+  void begin(std::shared_ptr<const OnlyRead> loads) {
+    if (only_read == loads) return;
+    only_read = std::move(loads);
+    for (Entry& entry : entries) entry.inst = nullptr;
+  }
+  bool is_only_read(const vgpu::Inst& inst) const {
+    return only_read && std::binary_search(only_read->loads.begin(), only_read->loads.end(), inst.source);
+  }
 };
 
 // Which barriers are looked for in the code: none, those of the block, those of the warp as well.
@@ -67,6 +82,7 @@ class RaceSites {
     if (entry.inst != &inst || entry.version != version) {
       const Known known = look_up(warp, inst, kind, asynchronous);
       entry = {&inst, version, known.number, known.chooser, known.noncoherent, known.awaited};
+      entry.only_read = cache.is_only_read(inst) && !known.chooser.known && !is_hoisted(known.number);
     }
     return entry;
   }

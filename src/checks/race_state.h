@@ -35,6 +35,8 @@ struct BlockState {
   bool settles = false;     // nothing orders the blocks of its grid
   bool exhausted = false;   // ticks have run out: say nothing more
   bool hands_over = false;  // its kernel polls device memory (race_handover.h)
+  bool meets_reads =
+      false;  // its writes have to be compared with reads of other operations (race_grid_reads.h)
   // By barrier and warp: lanes that arrived at this phase without waiting, and the tick of the last of them.
   struct Arrival {
     uint32_t lanes = 0, tick = 0;

@@ -23,6 +23,8 @@ std::string who(const OtherAccess& other) {
     text = fmt::format(
         "thread {} of {}", triple(*other.code.thread),
         other.is_same_block ? "the same block" : "block " + triple(other.code.block.value_or(Index3{})));
+  else if (!other.is_same_warp && other.code.block)
+    text = "a thread of block " + triple(*other.code.block);
   if (other.operation)
     text += fmt::format(" of kernel {} on stream {}", short_name(other.code.kernel), other.operation->stream);
   return other.is_asynchronous ? "an asynchronous copy of " + text : text;

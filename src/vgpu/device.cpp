@@ -92,8 +92,10 @@ class Run final : public GridRun {
       std::copy_if(grid_.listeners.begin(), grid_.listeners.end(),
                    std::back_inserter(grid_.access_listeners[space]),
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
-    if (!grid_.listeners.empty())
+    if (!grid_.listeners.empty()) {
       grid_.bounds = bounds_of(*grid_.entry, grid_.program->memory_sites + 1, parameters_, device.memory);
+      grid_.info.bounds = &grid_.bounds;
+    }
     place_cluster_and_shared();
     const std::vector<uint64_t>& only = grid_.info.config.only;
     total_ = only.empty() && !grid_.info.config.sampled

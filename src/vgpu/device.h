@@ -33,6 +33,7 @@ namespace assay::vgpu {
 class Instrumenter;
 
 struct LaunchInfo;
+struct SiteBounds;
 
 // Where warps of a long launch stand: a source line, and how many of those that were looked at are there.
 struct Standing {
@@ -104,7 +105,8 @@ struct LaunchInfo {
   Kernel kernel;
   LaunchConfig config;
   std::span<const std::byte> parameters;
-  uint64_t stream = 0;  // as the caller numbered it
+  uint64_t stream = 0;                 // as the caller numbered it
+  const SiteBounds* bounds = nullptr;  // of a watched launch: where its accesses belong (provenance.h)
 };
 
 struct LaunchOutcome {
