@@ -124,7 +124,8 @@ std::vector<Shape> RecordedShapes::about(const SizeConstants& constants) {
           shape[one.name] = one.name == dim.name ? value : clipped(one, others);
         if (const auto legal = contract::legal_shape(contract_, shape, dim.name)) add(*legal);
       }
-  for (const Shape& shape : thresholds.products()) add(shape);
+  for (const auto reach : {trial::Thresholds::Reach::ByProductsOnly, trial::Thresholds::Reach::ByADim})
+    for (const Shape& shape : thresholds.products(reach)) add(shape);
   for (const Shape& shape : thresholds.pairs()) add(shape);
   return shapes;
 }

@@ -145,7 +145,9 @@ void Plan::add_thresholds() {
     }
   }
   add_joint(thresholds_.pairs());
-  add_joint(thresholds_.products());
+  // Apart, so that many constants of single dims do not crowd out what only a product can reach.
+  add_joint(thresholds_.products(Thresholds::Reach::ByProductsOnly));
+  add_joint(thresholds_.products(Thresholds::Reach::ByADim));
 }
 
 // Shapes in which several dims matter together, the cheapest first.

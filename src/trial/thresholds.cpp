@@ -206,10 +206,14 @@ std::vector<Shape> Thresholds::pairs() const {
   return shapes;
 }
 
-std::vector<Shape> Thresholds::products() const {
+std::vector<Shape> Thresholds::products(Reach reach) const {
   std::vector<int64_t> limits = constants_.compared;
   limits.insert(limits.end(), constants_.mentioned.begin(), constants_.mentioned.end());
-  std::erase_if(limits, [](int64_t c) { return c < kLeastProduct || c > kMostProduct; });
+  std::erase_if(limits, [&](int64_t c) {
+    const bool by_a_dim = std::any_of(contract_.dims.begin(), contract_.dims.end(),
+                                      [&](const Dim& dim) { return c < dim.highest(); });
+    return c < kLeastProduct || c > kMostProduct || by_a_dim != (reach == Reach::ByADim);
+  });
   std::vector<Shape> shapes;
   for (const int64_t limit : limits) {
     for (const Dim& a : contract_.dims) {

@@ -23,8 +23,10 @@ class Thresholds {
   // One shape for each pair of dims that pass a threshold, or have a remainder, together; other dims are
   // small.
   std::vector<contract::Shape> pairs() const;
-  // Shapes in which the product of two dims is just above a constant.
-  std::vector<contract::Shape> products() const;
+  // Shapes in which the product of two dims is just above a constant that some dim may take, or that none may: such a
+  // constant cannot be anything but a product.
+  enum class Reach : uint8_t { ByADim, ByProductsOnly };
+  std::vector<contract::Shape> products(Reach reach) const;
 
   // The constants that some dim may take, or the product of two: for the report.
   const std::vector<int64_t>& compared() const { return constants_.compared; }
