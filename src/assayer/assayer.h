@@ -37,6 +37,8 @@ namespace assay::assayer {
 
 struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
+  std::string
+      device_problem;  // why a GPU cannot be used, if it turns out that it cannot; else what the runtime says
   uint64_t seed = 1;
   double budget = 20;  // seconds of trials
   // When trials end that a pass does not require, the budget spent or not.

@@ -255,15 +255,6 @@ class Check {
     return std::min(std::max(patience_, slow), std::max(kFirstTrialSeconds, options_.budget - own()));
   }
 
-  // A call that should have taken a moment, by what smaller ones took, has not ended, and the time to find out why was too
-  // short on this machine. Once per check: it takes long, too.
-  bool is_unexplained(const Trial& trial, const TrialResult& slow) const {
-    const auto has_ended = [&](const auto& probed) { return probed.first == trial.shape; };
-    return !looked_long_ && !slow.probed.empty() &&
-           std::none_of(slow.probed.begin(), slow.probed.end(), has_ended) &&
-           cost_.predict(trial.shape) < kShouldBeQuick;
-  }
-
   // `planned` becomes the smallest trial that does not end, if that is what it shows.
   TrialResult run_planned(trial::PlannedTrial& planned) {
     const double limit = patience(planned);
@@ -279,12 +270,8 @@ class Check {
       return result;
     }
     say(fmt::format("still running after {:.0f} s: slow or endless?", limit));
-    bool endless = failures_->never_ends(planned.trial, result);
+    const bool endless = failures_->never_ends(planned.trial, result);
     for (const auto& [shape, seconds] : result.probed) cost_.learn(shape, seconds);
-    if (!endless && !planned.trial.sampled && is_unexplained(planned.trial, result)) {
-      looked_long_ = true;
-      endless = failures_->never_ends(planned.trial, result, kExpectedHangSeconds, kFewDoublings);
-    }
     if (endless || planned.brief || patience_ == kTrialSeconds) return result;
     // Only slow: if it will end in it, it gets the time that it was not given before that was known.
     patience_ = kTrialSeconds;
@@ -533,7 +520,8 @@ class Check {
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["timeline"] = timeline_.json();
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
-    if (options_.device == subject::Device::Cuda && trials_) report.coverage["gpu"] = gpu_use();
+    if (options_.device == subject::Device::Cuda && coverage_.trials() > 0)
+      report.coverage["gpu"] = gpu_use();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     if (reference_ && !reference_->budgets_rest_on().empty())
@@ -570,7 +558,6 @@ class Check {
   double sampled_seconds_ = 0;            // of trials of which a sample of the blocks was run
   std::map<std::string, int> unsampled_;  // trials by why a sample of the blocks told nothing
   double patience_ = kFirstTrialSeconds;  // seconds
-  bool looked_long_ = false;              // for why a call did not end
   int shaken_ = 0;                        // trials that were made again under load
   bool told_of_pauses_ = false;           // that a trial could not have them
   std::vector<std::string> held_up_;      // trials that took much of the time

@@ -243,6 +243,20 @@ bool TrialRunner::find_overlap(Trial& trial, TrialResult& failed) {
   return false;
 }
 
+// Calls that overlap may be right in one order and wrong in another, in which the repetition was made: all that it told is
+// that its bits differ.
+bool TrialRunner::find_order_of_calls(Trial& trial, TrialResult& failed) {
+  if (!trial.condition.overlapped) return false;
+  if (trial.condition.loaded) return find_overlap(trial, failed);  // a real GPU: in any order
+  Trial other = repetition_of(trial);
+  TrialResult wrong = run_once(other, true);
+  if (wrong.state != TrialState::Judged || !has_error(wrong.findings) || !find_overlap(other, wrong))
+    return false;
+  trial = std::move(other);
+  failed = std::move(wrong);
+  return true;
+}
+
 // Where the results of two runs of one trial differ in what is wrong with them. Findings do not say which of
 // two overlapping calls they are about: then the elements must tell by themselves.
 std::optional<std::string> TrialRunner::difference(const Trial& trial, const TrialResult& first,
@@ -439,6 +453,7 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
     }
   }
   const Finding& symptom = failed.findings.front();
+  if (symptom.kind == Kind::Nondeterministic && find_order_of_calls(trial, failed)) return failed;
   // These say themselves what the cause is.
   if (symptom.kind == Kind::Nondeterministic || symptom.kind == Kind::StaleState ||
       symptom.kind == Kind::AliasedOutput)

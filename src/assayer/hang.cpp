@@ -5,7 +5,8 @@
 // condition it had. While calls end, their time tells what the next one may take: doubling every dim makes
 // the work of a sound kernel grow by a power of two. A call that takes fifty times as long as the one before
 // it (twenty times where it has few steps), and seconds at least, does not end, and is the smallest case of it
-// too. Where calls become slow before that, nothing is said.
+// too. Where calls become slow before that, nothing is said. Both times are by the clock that limits calls, which other
+// work on the machine does not make run faster (subject/process_clock.h).
 #include <fmt/format.h>
 
 #include <algorithm>

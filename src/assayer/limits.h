@@ -90,9 +90,6 @@ inline constexpr double kHangSeconds = 8;
 inline constexpr double kExpectedHangSeconds = 24;
 // Smaller sizes that are tried before, each half of the next: all; or so few where each takes a second on a busy machine.
 inline constexpr int kAllDoublings = 62, kFewDoublings = 4;
-// Predicted seconds of a call below which it is worth kExpectedHangSeconds to find out why it has not ended: a twentieth of
-// what hang.cpp waits for at most, so that a slow call is not taken for one. Chosen.
-inline constexpr double kShouldBeQuick = 0.5;
 // To see it again and to find its cause: about a dozen calls; three at least where each is slow, up to the
 // last.
 inline constexpr double kCauseSeconds = 4, kCauseCalls = 3, kLongCauseSeconds = 12;

@@ -178,7 +178,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
   if (!seen.unsupported.empty()) return unsampled(std::move(seen.unsupported));
   result.findings = std::move(seen.findings);
   result.warnings = std::move(seen.host_warnings);
-  result.call_seconds = observation.seconds;
+  result.call_seconds = observation.limited_seconds;
   if (has_error(result.findings)) return false;
   const SampleReport* report = observation.sample ? &*observation.sample : nullptr;
   if (report && !report->ended.empty()) return unsampled(report->ended);

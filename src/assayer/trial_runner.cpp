@@ -182,7 +182,7 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
       return;
     case CallOutcome::Unavailable:
       result.state = TrialState::Unavailable;
-      result.problem = observation.error;
+      result.problem = options_.device_problem.empty() ? observation.error : options_.device_problem;
       return;
   }
   for (const subject::Call& call : observation.calls) {
@@ -195,11 +195,8 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
 }
 
 void TrialRunner::note_use(const Observation& observation) {
-  protocol::WorkerTime& sum = gpu_use_.time;
-  for (double protocol::WorkerTime::*part :
-       {&protocol::WorkerTime::waiting, &protocol::WorkerTime::preparing, &protocol::WorkerTime::calling,
-        &protocol::WorkerTime::repeating, &protocol::WorkerTime::saving})
-    sum.*part += observation.time.*part;
+  gpu_use_.time += observation.time;
+  if (observation.shaken) shaken_ = observation.shaken;
   gpu_use_.repeats += observation.repeats + (observation.load ? observation.load->repeats : 0);
 }
 
@@ -297,8 +294,11 @@ void TrialRunner::warm_up(const Trial& trial) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = mix(trial.seed, 7);
     call.scalars = trial::other_scalars(contract_, trial.scalars);
-    if (const auto inputs = trial::make_inputs(contract_, call, options_.generator))
-      note_launches(call, runner_.run(call, *inputs));
+    const auto inputs = trial::make_inputs(contract_, call, options_.generator);
+    if (!inputs) continue;
+    const Observation observation = runner_.run(call, *inputs);
+    note_launches(call, observation);
+    note_use(observation);
   }
 }
 
@@ -379,10 +379,8 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   read_outcome(trial, observation, result);
   judge_load(trial, observation, result);
   note_use(observation);
-  if (observation.repeats_fail) shaken_ = repeated_;
-  repeated_ = trial;
   result.calls = std::move(observation.calls);
-  result.call_seconds = observation.seconds;
+  result.call_seconds = observation.limited_seconds;
   learn_code(observation.code);
   if (const auto& launch = observation.last_launch; launch && !subject_.python.empty())
     result.last_kernel =
@@ -408,13 +406,16 @@ void TrialRunner::learn_code(const std::vector<std::string>& texts) {
   if (modules_.size() > known) tensor_cores_ = subject::TensorCores(modules_);
 }
 
-// Once more under another schedule, at other addresses, over other remains.
+Trial TrialRunner::repetition_of(Trial trial) {
+  trial.condition.schedule = mix(trial.condition.schedule, 5) >> 40;
+  trial.condition.moved = true;
+  trial.condition.repeated = false;
+  return trial;
+}
+
 void TrialRunner::compare_repetition(const Trial& trial, TrialResult& result) {
   if (!contract_.require.deterministic || result.calls.empty()) return;
-  Trial again = trial;
-  again.condition.schedule = mix(trial.condition.schedule, 5) >> 40;
-  again.condition.moved = true;
-  const TrialResult other = run_once(again, false);
+  const TrialResult other = run_once(repetition_of(trial), false);
   for (std::size_t i = 0; i < std::min(result.calls.size(), other.calls.size()); ++i) {
     for (const auto& [name, tensor] : result.calls[i].outputs) {
       const contract::Tensor& second = *other.calls[i].outputs.at(name);

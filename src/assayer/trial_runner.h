@@ -50,7 +50,7 @@ struct TrialResult {
   SampledResult sampled;
   double seconds = 0;                     // of the whole trial
   double turn_seconds = 0;                // in which others had their turn on the GPU: not among those
-  double call_seconds = 0;                // of the call alone
+  double call_seconds = 0;                // of the call, as its time limit counts them
   std::optional<bool> launched;           // whether it launched a kernel; none: not known
   std::optional<LastKernel> last_kernel;  // of a Python subject
   int64_t calls_before = 0;               // in the same process
@@ -101,10 +101,7 @@ class TrialRunner {
   bool files_guarded() const { return runner_.files_guarded(); }
   // ---- a real GPU
   // Whether a call is repeated under load while what came of it is judged.
-  void set_goes_on(bool goes_on) {
-    goes_on_ = goes_on;
-    runner_.set_goes_on(goes_on);
-  }
+  void set_goes_on(bool goes_on) { runner_.set_goes_on(goes_on); }
   // A trial whose call gave another result when it was repeated so, or failed: to be made again under load. Once.
   std::optional<trial::Trial> take_shaken() { return std::exchange(shaken_, std::nullopt); }
   struct GpuUse {
@@ -164,6 +161,8 @@ class TrialRunner {
                                           const std::vector<subject::ElementRange>& written);
   void judge_coverage(const trial::Trial& trial, const protocol::SampleReport& report,
                       const subject::Call& call, trial::GeneratedInputs& inputs, TrialResult& result);
+  // Once more under another schedule, at other addresses, over other remains.
+  static trial::Trial repetition_of(trial::Trial trial);
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
   void compare_related(const trial::Trial& trial, TrialResult& result);
   void warm_up(const trial::Trial& trial);
@@ -177,6 +176,7 @@ class TrialRunner {
   bool passes(const trial::Trial& trial);
   bool tells_apart(trial::Trial right, trial::Trial wrong);
   bool find_overlap(trial::Trial& trial, TrialResult& failed);
+  bool find_order_of_calls(trial::Trial& trial, TrialResult& failed);
   bool find_chance(trial::Trial& trial, TrialResult& failed, Cause known);
   std::optional<std::string> difference(const trial::Trial& trial, const TrialResult& first,
                                         const TrialResult& second) const;
@@ -202,8 +202,7 @@ class TrialRunner {
   trial::Work work_;
   double timeout_ = 30;
   std::optional<std::map<std::string, Ownership>> learnt_;  // by output: who writes what
-  bool goes_on_ = false;
-  std::optional<trial::Trial> repeated_, shaken_;  // the last that was repeated; that came out otherwise
+  std::optional<trial::Trial> shaken_;                      // came out otherwise when it was repeated
   GpuUse gpu_use_;
   struct Stage {
     double seconds = 0;  // that it may take

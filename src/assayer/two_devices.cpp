@@ -6,24 +6,30 @@
 // under load, real schedules). What the virtual device has tried decides whether there is enough for a pass, so a verdict
 // does not depend on how fast the GPU was.
 //
-// The first failure ends both checks, and is looked for on the other device:
+// The first failure ends both checks (unless they are to keep going). What both devices saw, each by itself, is one finding
+// (judge/same_cause.h). What one of them saw is then looked for on the other:
 //
-//   the GPU failed first     its trial is run on the virtual device, which may say more: then that is the finding, with
+//   seen on the virtual one  its smallest trial is run on the GPU, and what that shows is further evidence
+//   seen on the GPU          its trial is run on the virtual device, which may say more: then that is the finding, with
 //                            what the GPU showed as further evidence
-//   the virtual one failed   its smallest trial is run on the GPU, and what that shows is further evidence
 //
 // A failure that only one device shows is a finding all the same, and says which.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <iterator>
+#include <set>
 #include <thread>
 
 #include "assayer/assayer.h"
+#include "assayer/device_findings.h"
 #include "assayer/limits.h"
 #include "assayer/replay_built.h"
 #include "base/interrupt.h"
 #include "finding/message.h"
+#include "judge/same_cause.h"
 
 namespace assay::assayer {
 
@@ -31,18 +37,15 @@ using contract::Contract;
 using judge::Verdict;
 using subject::Device;
 using trial::Trial;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr const char *kVirtual = "virtual", *kCuda = "cuda";
-
-// The first error of a report that a trial shows; null: there is none.
-Finding* failure_of(CheckOutcome& outcome) {
-  auto& findings = outcome.report.findings;
-  const auto found = std::find_if(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.severity == Severity::Error && !finding.found.trial.empty();
-  });
-  return found == findings.end() ? nullptr : &*found;
+constexpr auto kLook =
+    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kOtherDeviceSeconds));
+// An error of a report that a trial shows.
+bool is_failure(const Finding& finding) {
+  return is_error(finding) && !finding.found.trial.empty();
 }
 
 class BothDevices {
@@ -52,12 +55,13 @@ class BothDevices {
 
   CheckOutcome run() {
     run_both();
-    if (apart_) return merged();
-    Finding *seen = failure_of(virtual_), *real = failure_of(cuda_);
-    if (seen)
-      show_on_gpu(*seen, real);
-    else if (real)
-      show_on_virtual(*real);
+    alone_ = {{kVirtualDevice, alone(virtual_.report)}, {kCudaDevice, alone(cuda_.report)}};
+    real_ = join_errors(virtual_.report.findings, cuda_.report.findings, !options_.keep_going);
+    std::erase_if(cuda_.report.findings, is_error);
+    if (!apart_ && !interrupted()) {
+      look_on_gpu();
+      look_on_virtual();
+    }
     return merged();
   }
 
@@ -88,13 +92,14 @@ class BothDevices {
     other.join();
   }
 
-  CheckOptions options_after(Device device) {
+  // For a look at one trial, until that time.
+  CheckOptions options_after(Device device, Clock::time_point end) {
     CheckOptions own = options_for(device);
     own.stopped = {};
     own.launched = {};
     own.timeline.reset();
     own.keep_going = false;
-    own.budget = kOtherDeviceSeconds;
+    own.budget = std::chrono::duration<double>(end - Clock::now()).count();
     return own;
   }
 
@@ -104,47 +109,56 @@ class BothDevices {
     return trial ? std::optional(std::move(*trial)) : std::nullopt;
   }
 
-  static void also_on(Finding& finding, const char* device, const Finding& shown) {
-    finding.found.devices.push_back(device);
-    finding.found.other_shows = fmt::format("{}: {}", to_string(shown.kind), message(shown));
-  }
-
-  // `real`: what the GPU found by itself; null: nothing.
-  void show_on_gpu(Finding& seen, Finding* real) {
-    seen.found.devices = {kVirtual};
-    if (real && real->kind == seen.kind) {
-      also_on(seen, kCuda, *real);
-      std::erase_if(cuda_.report.findings, [](const Finding& f) { return f.severity == Severity::Error; });
-      return;
-    }
-    auto trial = interrupted() ? std::nullopt : trial_of(seen);
-    if (!trial) return;
-    trial->condition.gpu = 0;
-    trial->condition.clock = 0;
-    // A race shows more often under load.
-    if (!trial->sampled) trial->condition.loaded = true;
-    CheckOutcome again = replay_built(contract_, subject_, *trial, options_after(Device::Cuda));
-    if (const Finding* shown = failure_of(again)) {
-      also_on(seen, kCuda, *shown);
-      // What the GPU found by itself in the same moment has most likely the same cause.
-      std::erase_if(cuda_.report.findings, [](const Finding& f) { return f.severity == Severity::Error; });
+  void look_on_gpu() {
+    const auto end = Clock::now() + kLook;
+    for (Finding& seen : virtual_.report.findings) {
+      if (!is_failure(seen) || is_on_gpu(seen)) continue;
+      auto trial = trial_of(seen);
+      if (!trial || interrupted() || Clock::now() >= end) continue;
+      trial->condition.gpu = 0;
+      trial->condition.clock = 0;
+      // A race shows more often under load.
+      if (!trial->sampled) trial->condition.loaded = true;
+      const CheckOutcome again = replay_built(contract_, subject_, *trial, options_after(Device::Cuda, end));
+      for (const Finding& shown : again.report.findings) {
+        if (!is_failure(shown)) continue;
+        add_evidence_of_gpu(seen, shown);
+        // What both found in the same moment, each its first failure, has most likely one cause.
+        std::erase_if(real_, [&](const Finding& real) {
+          return !options_.keep_going || judge::is_same_cause(shown, real);
+        });
+      }
     }
   }
 
-  void show_on_virtual(Finding& real) {
-    auto trial = interrupted() ? std::nullopt : trial_of(real);
-    if (!trial) return;
-    trial->condition.loaded = trial->condition.perturbed = false;
-    CheckOutcome again = investigate_built(contract_, subject_, *trial, options_after(Device::Virtual));
-    Finding* shown = failure_of(again);
-    if (!shown) return;
-    shown->found.devices = {kVirtual};
-    also_on(*shown, kCuda, real);
-    std::erase_if(cuda_.report.findings, [](const Finding& f) { return f.severity == Severity::Error; });
+  void look_on_virtual() {
+    const auto end = Clock::now() + kLook;
+    std::set<const Finding*> both_by_themselves;
+    for (const Finding& seen : virtual_.report.findings)
+      if (is_on_gpu(seen)) both_by_themselves.insert(&seen);
+    std::vector<Finding> found;
+    std::erase_if(real_, [&](const Finding& real) {
+      auto trial = is_failure(real) ? trial_of(real) : std::nullopt;
+      if (!trial || interrupted() || Clock::now() >= end) return false;
+      trial->condition.loaded = trial->condition.perturbed = false;
+      CheckOutcome again =
+          investigate_built(contract_, subject_, *trial, options_after(Device::Virtual, end));
+      auto& findings = again.report.findings;
+      const auto shown = std::find_if(findings.begin(), findings.end(), is_failure);
+      if (shown == findings.end()) return false;
+      if (Finding* seen = same_error(virtual_.report.findings, *shown, !options_.keep_going)) {
+        // A cause that the GPU has shown as such is not behind what it shows besides.
+        if (both_by_themselves.contains(seen)) return false;
+        add_evidence_of_gpu(*seen, real);
+        return true;
+      }
+      add_evidence_of_gpu(*shown, real);
+      std::copy_if(findings.begin(), findings.end(), std::back_inserter(found), is_error);
+      if (virtual_.report.files.empty()) virtual_.report.files = again.report.files;
+      return true;
+    });
     auto& findings = virtual_.report.findings;
-    for (Finding& finding : again.report.findings)
-      if (finding.severity == Severity::Error) findings.insert(findings.begin(), std::move(finding));
-    virtual_.report.files = again.report.files;
+    findings.insert(findings.begin(), found.begin(), found.end());
   }
 
   // What the GPU's check was alone, for the reader of the coverage.
@@ -159,27 +173,23 @@ class BothDevices {
   CheckOutcome merged() {
     CheckOutcome outcome = std::move(virtual_);
     report::Report& report = outcome.report;
-    report.device = fmt::format("{}+{}", kVirtual, kCuda);
+    report.device = fmt::format("{}+{}", kVirtualDevice, kCudaDevice);
     report.coverage["cuda"] = second_coverage();
-    if (apart_) {
-      report.coverage["alone"] = {
-          {kVirtual, alone(report)},
-          {kCuda, alone(cuda_.report)},
-      };
+    if (apart_) report.coverage["alone"] = alone_;
+    for (Finding& real : real_) {
+      real.found.devices = {kCudaDevice};
+      report.findings.push_back(std::move(real));
     }
     for (Finding& finding : cuda_.report.findings) {
       if (finding.severity == Severity::Note) continue;  // from the code: the same
       const bool known = std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& f) {
         return f.kind == finding.kind && f.severity == finding.severity && f.where == finding.where;
       });
-      if (known && finding.severity != Severity::Error) continue;
-      if (finding.found.devices.empty()) finding.found.devices = {kCuda};
+      if (known) continue;
+      finding.found.devices = {kCudaDevice};
       report.findings.push_back(std::move(finding));
     }
-    std::stable_sort(report.findings.begin(), report.findings.end(), [](const Finding& a, const Finding& b) {
-      return static_cast<int>(a.severity == Severity::Error) >
-             static_cast<int>(b.severity == Severity::Error);
-    });
+    std::stable_partition(report.findings.begin(), report.findings.end(), is_error);
     if (has_error(report.findings)) {
       report.verdict = Verdict::Fail;
       if (report.files.empty()) report.files = cuda_.report.files;
@@ -205,6 +215,8 @@ class BothDevices {
   const bool apart_;
   std::atomic<bool> found_ = false;
   CheckOutcome virtual_, cuda_;
+  std::vector<Finding> real_;  // errors that the GPU alone has shown so far
+  Json alone_;                 // what each device would have said
 };
 
 }  // namespace

@@ -299,7 +299,7 @@ int check_command(std::vector<std::string> args) {
   options.device = device.device();
   bool both = false;
   if (options.device == subject::Device::Cuda) {
-    if (const std::string why = why_gpu_unusable(); !why.empty()) fmt::print(stderr, "assay: {}\n", why);
+    options.device_problem = why_gpu_unusable();
   } else if (device.name == "auto") {
     const AutoDevice found = auto_device();
     both = found.both;

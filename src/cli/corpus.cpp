@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -271,8 +272,8 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, const Asked&
   }
   outcome.gates = checked.report.coverage.value("gates", Json());
   outcome.alone = checked.report.coverage.value("alone", Json());
-  if (const Json cuda = checked.report.coverage.value("cuda", Json()); cuda.is_object())
-    outcome.alone["gpu"] = cuda.value("gpu", Json());
+  const Json coverage = checked.report.coverage.value("cuda", checked.report.coverage);
+  if (coverage.contains("gpu")) outcome.alone["gpu"] = coverage["gpu"];
   const judge::Verdict verdict = checked.report.verdict;
   outcome.verdict = judge::to_string(verdict);
   if (verdict == judge::Verdict::Pass) outcome.detail = "passes";
@@ -355,23 +356,52 @@ void print_summary(const std::vector<Outcome>& outcomes, bool compare) {
              correct.planted == 1 ? "" : "s", false_alarms, median(correct.seconds));
 }
 
+Json to_json(const Outcome& o) {
+  Json one = {{"kernel", o.checked.name},
+              {"class", std::string(1, o.checked.family)},
+              {"mark", name_of(o.mark)},
+              {"detail", o.detail},
+              {"seconds", o.seconds}};
+  if (!o.verdict.empty()) one["verdict"] = o.verdict;
+  if (!o.gates.is_null()) one["gates"] = o.gates;
+  if (!o.alone.is_null()) one["alone"] = o.alone;
+  if (!o.sanitizer.is_null()) one["sanitizer"] = o.sanitizer;
+  if (o.allclose) one["allclose"] = *o.allclose ? "pass" : "fail";
+  return one;
+}
+
 Json to_json(const std::vector<Outcome>& outcomes) {
   Json list = Json::array();
-  for (const Outcome& o : outcomes) {
-    Json one = {{"kernel", o.checked.name},
-                {"class", std::string(1, o.checked.family)},
-                {"mark", name_of(o.mark)},
-                {"detail", o.detail},
-                {"seconds", o.seconds}};
-    if (!o.verdict.empty()) one["verdict"] = o.verdict;
-    if (!o.gates.is_null()) one["gates"] = o.gates;
-    if (!o.alone.is_null()) one["alone"] = o.alone;
-    if (!o.sanitizer.is_null()) one["sanitizer"] = o.sanitizer;
-    if (o.allclose) one["allclose"] = *o.allclose ? "pass" : "fail";
-    list.push_back(std::move(one));
-  }
+  for (const Outcome& outcome : outcomes) list.push_back(to_json(outcome));
   return list;
 }
+
+// A file with a record in each line, to which each kernel is added when it is done: a run that is ended, however that
+// happens, loses only the kernels that it was at, and the next one goes on with these.
+class Records {
+ public:
+  explicit Records(std::string path) : path_(std::move(path)) {}
+
+  void leave_out_recorded(std::vector<Case>& cases) const {
+    std::set<std::string> done;
+    std::ifstream file(path_);
+    for (std::string line; std::getline(file, line);) {
+      const Json record = Json::parse(line, nullptr, false);  // the last line may be cut off
+      if (record.is_object()) done.insert(record.value("kernel", ""));
+    }
+    std::erase_if(cases, [&](const Case& one) { return done.contains(one.name); });
+  }
+
+  void add(const Outcome& outcome) {
+    if (path_.empty()) return;
+    const std::lock_guard lock(mutex_);
+    std::ofstream(path_, std::ios::app) << to_json(outcome).dump() + "\n";
+  }
+
+ private:
+  const std::string path_;
+  std::mutex mutex_;
+};
 
 }  // namespace
 
@@ -385,6 +415,10 @@ int corpus_command(std::vector<std::string> args) {
   arguments.add("filter", filters, "only kernels whose name contains one of these");
   arguments.add("--folder", folder, "the corpus").folder();
   arguments.add("--json", json, "write one record per kernel to this file");
+  std::string recorded;
+  arguments.add(
+      "--records", recorded,
+      "add each record to this file, one per line, as soon as it is known; skip the kernels that it has");
   arguments.add("--seed", options.seed, "random seed");
   arguments.add("--budget", options.budget, "seconds of trials for each kernel").positive();
   int jobs = 1;
@@ -407,10 +441,18 @@ int corpus_command(std::vector<std::string> args) {
   for (std::string tool; std::getline(tools, tool, ',');) options.sanitizers.push_back(tool);
   const bool both = device == "auto" && auto_device().both;
 
-  const auto cases = find_cases(folder, filters);
+  auto cases = find_cases(folder, filters);
   if (!cases) {
     fmt::print(stderr, "assay: {}\n", cases.error().text());
     return kWrongUse;
+  }
+  Records records(recorded);
+  if (!recorded.empty()) {
+    if (!std::ofstream(recorded, std::ios::app)) {
+      fmt::print(stderr, "assay: {} cannot be written\n", recorded);
+      return kWrongUse;
+    }
+    records.leave_out_recorded(*cases);
   }
   announce_cache();
   std::vector<Outcome> outcomes(cases->size());
@@ -435,7 +477,9 @@ int corpus_command(std::vector<std::string> args) {
         };
         Outcome outcome =
             check_case((*cases)[i], own, {.check = !unchecked, .allclose = !plain, .both = both});
-        if (!interrupted()) outcomes[i] = std::move(outcome);
+        if (interrupted()) return;
+        records.add(outcome);
+        outcomes[i] = std::move(outcome);
       },
       [&](std::size_t turn) {
         const Outcome& outcome = outcomes[order[turn]];

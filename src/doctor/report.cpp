@@ -119,7 +119,8 @@ std::string json(const Diagnosis& diagnosis) {
 }
 
 std::string why_gpu_unusable(const Diagnosis& diagnosis) {
-  if (!diagnosis.why_no_gpu.empty()) return "no GPU: " + diagnosis.why_no_gpu;
+  if (!diagnosis.why_no_gpu.empty())
+    return fmt::format("no GPU: {}. Fix: use --device virtual, which needs none.", diagnosis.why_no_gpu);
   for (const Problem& problem : diagnosis.problems)
     if (problem.stops_gpu) return fmt::format("{}: {}. Fix: {}.", problem.name, problem.what, problem.fix);
   return "";

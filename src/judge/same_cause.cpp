@@ -79,6 +79,24 @@ std::vector<Finding> distinct(const std::vector<Finding>& findings, bool apart) 
   return kept;
 }
 
+bool is_same_cause(const Finding& seen, const Finding& real) {
+  std::vector<Finding> shown = seen.attribution.consequences;
+  shown.push_back(seen);
+  if (seen.attribution.symptom) {
+    shown.push_back(seen);
+    shown.back().kind = *seen.attribution.symptom;
+  }
+  // Without a kernel the line is where the call was made, or a guess.
+  const bool placeless = output_of(real).empty() && kernel_of(real).empty();
+  const auto is_of_its_kind = [&](const Finding& finding) { return finding.kind == real.kind; };
+  if (placeless && std::any_of(shown.begin(), shown.end(), is_of_its_kind)) return true;
+  if (real.kind == Kind::Timeout && (seen.kind == Kind::Deadlock || seen.kind == Kind::BarrierDivergence))
+    return true;
+  KnownCauses known;
+  known.add(seen, shown);
+  return known.unexplained({real}).empty();
+}
+
 bool KnownCauses::explains(const Known& cause, const Finding& finding) {
   const Signature signature = signature_of(finding);
   if (cause.signature == signature || cause.seen.contains(signature)) return true;

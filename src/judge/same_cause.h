@@ -35,6 +35,10 @@ Signature signature_of(const Finding& finding);
 // first line is reported and the others are listed with it, unless they are to be kept apart.
 std::vector<Finding> distinct(const std::vector<Finding>& findings, bool apart);
 
+// Whether two devices saw one cause, each by itself: `real` on a GPU, `seen` on the virtual device. A GPU knows neither
+// the line nor the kernel of an illegal access, and does not see what a call waits for that never ends.
+bool is_same_cause(const Finding& seen, const Finding& real);
+
 class KnownCauses {
  public:
   // The errors among the findings that no known cause explains. A cause that explains others is counted once.

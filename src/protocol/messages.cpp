@@ -442,6 +442,7 @@ Result<Request> decode_request(std::string_view line) {
 
 std::string encode(const Reply& reply) {
   Json json = {{"id", reply.id},
+               {"goes_on_with", reply.goes_on_with},
                {"returned", reply.returned},
                {"seconds", reply.seconds},
                {"time",
@@ -496,6 +497,7 @@ Result<Reply> decode_reply(std::string_view line) {
   FieldReader fields(line, "a reply of the worker");
   Reply reply;
   reply.id = fields.unsigned_integer("id");
+  reply.goes_on_with = fields.unsigned_integer("goes_on_with");
   reply.seconds = fields.number("seconds");
   FieldReader time = fields.object("time");
   reply.time = {time.number("waiting"), time.number("preparing"), time.number("calling"),

@@ -158,7 +158,8 @@ struct Request {
   int earlier_calls = 0;     // times that the same calls are made before
   std::optional<SampleRequest> sample;
   std::optional<LoadRequest> load;
-  bool goes_on = false;  // on a real GPU: as under load, from the reply until the next request comes
+  // On a real GPU: a call is repeated as under load, from the reply until the next request comes. One without calls ends it.
+  bool goes_on = false;
   std::vector<CallRequest> calls;
   bool operator==(const Request&) const = default;
 };
@@ -254,7 +255,7 @@ struct LoadReport {
 };
 // What came of a request that said `goes_on`.
 struct GoneOn {
-  uint64_t id = 0;  // of that request
+  uint64_t id = 0;  // of the request whose call was repeated
   int repeats = 0;
   bool differs = false;
   bool operator==(const GoneOn&) const = default;
@@ -276,6 +277,14 @@ struct WorkerTime {
   double repeating = 0;  // under load
   double saving = 0;     // copying results back
   bool operator==(const WorkerTime&) const = default;
+  WorkerTime& operator+=(const WorkerTime& other) {
+    waiting += other.waiting;
+    preparing += other.preparing;
+    calling += other.calling;
+    repeating += other.repeating;
+    saving += other.saving;
+    return *this;
+  }
 };
 
 struct Reply {
@@ -288,6 +297,7 @@ struct Reply {
   std::optional<SampleReport> sample;
   std::optional<LoadReport> load;
   std::optional<GoneOn> gone_on;     // of an earlier request
+  uint64_t goes_on_with = 0;         // the request whose call is repeated from now on; 0: none is
   std::vector<BufferPlace> buffers;  // where the setup says that a tool observes the worker
   bool operator==(const Reply&) const = default;
 };

@@ -28,6 +28,8 @@ constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial 
 // Of a trial under load. Chosen: a call of a small kernel takes 0.1 to 0.2 ms with what runs beside it.
 constexpr int kLoadRepeats = 400;
 constexpr double kLoadSeconds = 0.5;
+constexpr double kSettleSeconds =
+    5;  // for a repetition to end, and the worker to say what came of all. Chosen
 
 // A share of the GPU's memory, among the processes of this user: shares are files that are locked.
 class GpuTurn {
@@ -89,11 +91,19 @@ struct Runner::Impl {
   double sample_seconds = 1;
   uint64_t sample_blocks = kSampledBlocks;
   std::vector<uint64_t> wanted_blocks;
-  bool launched = false;       // the worker gets ready, and has not said so yet
-  bool goes_on = false;        // as the next requests say
-  bool going_on = false;       // the worker repeats its last call
-  bool died_going_on = false;  // … and ended; the next observation says so
-  bool lost_going_on = false;  // … when the next request had come
+  bool launched = false;  // the worker gets ready, and has not said so yet
+  bool goes_on = false;   // as the next requests say
+  // What the worker repeats until the next request; none: nothing.
+  std::optional<trial::Trial> repeated;
+  std::map<uint64_t, trial::Trial> asked;  // of this process, by request: it repeats one of them
+  bool is_worn_out = false;                // the next trial needs a new process
+  bool lost_going_on = false;  // the worker ended while it repeated, when the next request had come
+  // What came of repeating that no observation has told yet.
+  struct GoneOn {
+    protocol::WorkerTime time;
+    int repeats = 0;
+    std::optional<trial::Trial> shaken;
+  } gone_on;
 
   Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
       : contract(c), subject(s), worker(c, s, std::move(o)) {}
@@ -103,7 +113,9 @@ struct Runner::Impl {
   void stop() {
     worker.stop();
     calls = 0;
-    going_on = launched = false;
+    launched = is_worn_out = false;
+    repeated.reset();
+    asked.clear();
     prepared.reset();
   }
 
@@ -135,14 +147,12 @@ struct Runner::Impl {
                               .new_content = trial::pattern(condition.poison),
                               .earlier_calls = condition.looped ? kEarlierCalls : 0,
                               .calls = {}};
-    if (!is_virtual() && !trial.sampled) {
-      request.goes_on = goes_on && !condition.loaded;
-      if (condition.loaded)
-        request.load = protocol::LoadRequest{.seed = trial.seed,
-                                             .repeats = kLoadRepeats,
-                                             .seconds = kLoadSeconds,
-                                             .graph = !condition.fresh && !condition.perturbed};
-    }
+    request.goes_on = !is_virtual() && goes_on;
+    if (!is_virtual() && !trial.sampled && condition.loaded)
+      request.load = protocol::LoadRequest{.seed = trial.seed,
+                                           .repeats = kLoadRepeats,
+                                           .seconds = kLoadSeconds,
+                                           .graph = !condition.fresh && !condition.perturbed};
     if (trial.sampled)
       request.sample = protocol::SampleRequest{.seed = trial.seed,
                                                .blocks = sample_blocks,
@@ -150,6 +160,7 @@ struct Runner::Impl {
                                                .shares = trial::telling_shares(contract, trial.shape),
                                                .wanted = wanted_blocks};
     for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
+    if (request.goes_on) asked[request.id] = trial;
     return request;
   }
 
@@ -174,8 +185,8 @@ struct Runner::Impl {
       observation.error = kInterrupted;
       return false;
     }
-    if (going_on && worker.has_ended()) {
-      died_going_on = true;
+    if (repeated && worker.has_ended()) {
+      gone_on.shaken = repeated;
       stop();
     }
     if (worker.is_running() && !launched && wanted == worker.machine()) return true;
@@ -196,6 +207,7 @@ struct Runner::Impl {
   // Makes the calls; false: they did not end, and the observation says why.
   bool exchange(const protocol::Request& request, protocol::Reply& reply, Observation& observation) {
     Answer answer = worker.send(encode(request)) ? worker.receive(worker.options().timeout) : worker.died();
+    observation.limited_seconds = answer.seconds;
     if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
     take_events(observation);
     if (worker.events().is_forged() && answer.outcome == CallOutcome::Ended)
@@ -203,16 +215,45 @@ struct Runner::Impl {
           worker.give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = answer.outcome;
     observation.error = answer.error;
-    lost_going_on = going_on && answer.exit_status == protocol::kDeviceLost;
-    going_on = request.goes_on && answer.outcome == CallOutcome::Ended;
+    lost_going_on = repeated && answer.exit_status == protocol::kDeviceLost;
+    if (lost_going_on) gone_on.shaken = repeated;
     if (answer.outcome == CallOutcome::Ended) {
       calls += static_cast<int64_t>(request.calls.size());
+      note_repeated(reply);
       return true;
     }
     const std::string said = interrupted() ? "" : worker.output_tail();
     if (!said.empty()) observation.error += "; it said: " + said;
     stop();
     return false;
+  }
+
+  // What a reply says of the repetitions before it, and of those after it.
+  void note_repeated(const protocol::Reply& reply) {
+    if (reply.gone_on) {
+      gone_on.repeats += reply.gone_on->repeats;
+      if (reply.gone_on->differs) gone_on.shaken = repeated;
+    }
+    const auto next = asked.find(reply.goes_on_with);
+    repeated = next == asked.end() ? std::nullopt : std::optional(next->second);
+  }
+
+  // The worker stops repeating, and says what came of it.
+  void settle() {
+    if (!repeated) return;
+    protocol::Request nothing{.memory_bytes = worker.memory_bytes(), .calls = {}};
+    if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
+    nothing.id = request_id;
+    protocol::Reply reply;
+    Answer answer = worker.send(encode(nothing)) ? worker.receive(kSettleSeconds) : worker.died();
+    if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
+    if (answer.outcome == CallOutcome::Ended) {
+      note_repeated(reply);
+      gone_on.time += reply.time;
+      return;
+    }
+    if (answer.exit_status == protocol::kDeviceLost) gone_on.shaken = repeated;
+    stop();
   }
 
   // Room for the images of a call; false: there is none, and the observation says so.
@@ -227,8 +268,7 @@ struct Runner::Impl {
   Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
     Observation observation = observe_once(trial, layout);
     if (!std::exchange(lost_going_on, false)) return observation;
-    died_going_on = true;  // no fault of this trial's
-    return observe_once(trial, layout);
+    return observe_once(trial, layout);  // it was no fault of this trial's
   }
 
   Observation observe_once(const trial::Trial& trial, const MemoryFileLayout& layout) {
@@ -313,9 +353,6 @@ struct Runner::Impl {
     observation.load = reply.load;
     observation.buffers = reply.buffers;
     observation.time = reply.time;
-    observation.repeats = reply.gone_on ? reply.gone_on->repeats : 0;
-    observation.repeats_fail =
-        (reply.gone_on && reply.gone_on->differs) || std::exchange(died_going_on, false);
     if (failed(reply, observation)) return;
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, worker.memory()));
@@ -341,17 +378,34 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     observation.error = layout.error().text();
     return observation;
   }
-  if (trial.condition.perturbed && !impl_->is_virtual()) return run_perturbed(trial, *layout);
-  if (trial.condition.fresh) restart();
+  if (trial.condition.perturbed && !impl_->is_virtual()) {
+    Observation observation = run_perturbed(trial, *layout);
+    note_gone_on(observation);
+    return observation;
+  }
+  if (perturbed_) perturbed_->settle();
+  if (trial.condition.fresh || impl_->is_worn_out) restart();
   const Machine wanted{trial.condition.gpu, trial.condition.clock};
   if (!impl_->is_virtual() && impl_->worker.is_running() && wanted != impl_->worker.machine()) restart();
   take_spare(wanted);
   Observation observation =
       trial.sampled && !impl_->is_virtual() ? run_giant(trial, *layout) : impl_->observe(trial, *layout);
   // A call that could not be captured into a graph may have left anything behind.
-  if (observation.load && !trial.condition.fresh) restart();
+  impl_->is_worn_out = observation.load.has_value() && !trial.condition.fresh;
   if (observation.outcome != CallOutcome::Unavailable) keep_spare();
+  note_gone_on(observation);
   return observation;
+}
+
+// What was repeated while earlier trials were judged.
+void Runner::note_gone_on(Observation& observation) {
+  for (Impl* impl : {impl_.get(), perturbed_.get()}) {
+    if (!impl) continue;
+    const Impl::GoneOn gone_on = std::exchange(impl->gone_on, {});
+    observation.time += gone_on.time;
+    observation.repeats += gone_on.repeats;
+    if (gone_on.shaken) observation.shaken = gone_on.shaken;
+  }
 }
 
 // Tensors that need much of a GPU's memory wait for their turn; where there was too little all the same, for all of it.
@@ -387,7 +441,7 @@ void Runner::take_spare(const Machine& wanted) {
   spare_->worker.set_timeout(impl_->worker.options().timeout);
   spare_->goes_on = impl_->goes_on;
   spare_->sample_seconds = impl_->sample_seconds;
-  spare_->died_going_on = std::exchange(impl_->died_going_on, false);
+  spare_->gone_on = std::exchange(impl_->gone_on, {});
   spare_->worker.note_files_guarded(impl_->worker.files_guarded());
   std::swap(impl_, spare_);
 }
@@ -420,9 +474,16 @@ Observation Runner::run_perturbed(const trial::Trial& trial, const MemoryFileLay
     observation.error = fmt::format("its code cannot be given pauses: {}", code_problem_);
     return observation;
   }
+  impl_->settle();  // once the code is there: until then the GPU has something to do
   perturbed_->worker.set_timeout(impl_->worker.options().timeout);
-  if (trial.condition.fresh) perturbed_->stop();
-  return perturbed_->observe(trial, layout);
+  perturbed_->goes_on = impl_->goes_on;
+  if (trial.condition.fresh) {
+    perturbed_->settle();
+    perturbed_->stop();
+  }
+  observation = perturbed_->observe(trial, layout);
+  observation.time.waiting = 0;  // the other process worked meanwhile
+  return observation;
 }
 
 void Runner::prepare() {
@@ -451,6 +512,7 @@ void Runner::finish(double seconds) {
 }
 
 void Runner::restart() {
+  impl_->settle();
   impl_->stop();
 }
 std::vector<pid_t> Runner::processes() const {
@@ -458,7 +520,7 @@ std::vector<pid_t> Runner::processes() const {
   return {impl_->worker.process(), interpreter ? interpreter->process() : 0};
 }
 int64_t Runner::calls_in_process() const {
-  return impl_->calls;
+  return impl_->is_worn_out ? 0 : impl_->calls;
 }
 bool Runner::files_guarded() const {
   return impl_->worker.files_guarded();

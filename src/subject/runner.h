@@ -106,12 +106,13 @@ struct Observation {
   std::vector<std::string> code;                 // PTX that a Python subject loaded
   std::optional<protocol::SampleReport> sample;  // of a trial that is sampled
   double seconds = 0;                            // of the call itself
+  double limited_seconds = 0;                    // those that its time limit counts, with preparing it
   // Of a real GPU.
   std::optional<protocol::LoadReport> load;
   protocol::WorkerTime time;                   // since the observation before
   double turn_seconds = 0;                     // in which it was the turn of others
-  int repeats = 0;                             // since then, of the call before: while it was judged
-  bool repeats_fail = false;                   // one of them gave another result, or ended the process
+  int repeats = 0;                             // since then, of earlier calls: while they were judged
+  std::optional<trial::Trial> shaken;          // of which one gave another result, or ended the process
   std::vector<protocol::BufferPlace> buffers;  // where a witness observes the worker
 };
 
@@ -143,7 +144,8 @@ class Runner {
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling
   void set_timeout(double seconds);
-  // On a real GPU: whether a call is repeated under load until the next one.
+  // On a real GPU: whether a call is repeated under load until the next one. One process at a time does so: what it has
+  // done is asked for before another one begins, or it ends.
   void set_goes_on(bool goes_on);
   // Of each launch of which a sample of the blocks is run: those in which blocks begin; they end in twice as many.
   void set_sample_seconds(double seconds);
@@ -156,6 +158,7 @@ class Runner {
   Observation run_giant(const trial::Trial& trial, const MemoryFileLayout& layout);
   Observation run_perturbed(const trial::Trial& trial, const MemoryFileLayout& layout);
   void begin_to_perturb();
+  void note_gone_on(Observation& observation);
   void take_spare(const Machine& wanted);
   void keep_spare();
 

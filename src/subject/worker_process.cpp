@@ -391,7 +391,7 @@ Answer WorkerProcess::receive(double timeout) {
     while (auto line = pending_.take()) {
       const auto building = is_python() ? protocol::decode_building(*line) : std::nullopt;
       builds_.note(building && building->begins);
-      if (!building) return {CallOutcome::Ended, "", std::move(*line)};
+      if (!building) return {CallOutcome::Ended, "", std::move(*line), -1, clock.seconds()};
     }
     events_.read();
     pollfd waiting[2] = {{socket_, POLLIN, 0}, {events_.waiting_for(), POLLIN, 0}};

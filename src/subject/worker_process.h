@@ -39,6 +39,7 @@ struct Answer {
   std::string error;
   std::string line;
   int exit_status = -1;  // of a process that ended by itself
+  double seconds = 0;    // until it came, by the clock that limits them (process_clock.h)
 };
 
 // Time that a Python subject spends on compiling is not the call's, as far as it goes.

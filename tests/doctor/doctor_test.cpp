@@ -146,7 +146,9 @@ TEST(NoGpu, IsNoFaultOfTheVirtualDevice) {
   EXPECT_EQ(
       terminal(found),
       "HEALTHY  the virtual device works; no GPU: no NVIDIA device on the PCI bus, and no /dev/nvidia*\n");
-  EXPECT_EQ(why_gpu_unusable(found), "no GPU: no NVIDIA device on the PCI bus, and no /dev/nvidia*");
+  EXPECT_EQ(why_gpu_unusable(found),
+            "no GPU: no NVIDIA device on the PCI bus, and no /dev/nvidia*. Fix: use --device virtual, which "
+            "needs none.");
   root.add_container();
   EXPECT_THAT(terminal(diagnose(root.machine, {}, Depth::Quick)), HasSubstr("in a container, `--gpus all`"));
 }

@@ -184,5 +184,46 @@ TEST(KnownCauses, AreKnownByWhatTheyWereNamedAndByWhatWasSeen) {
   EXPECT_THAT(causes.unexplained({seen, named}), IsEmpty());
 }
 
+// ---- On two devices ----
+
+TEST(SameCause, OfNumbersGoesByTheOutput) {
+  Finding seen = numeric(Kind::Nonfinite, "y");
+  seen.where = {"k.cu", 10};
+  EXPECT_TRUE(is_same_cause(seen, numeric(Kind::Nonfinite, "y")));
+  EXPECT_FALSE(is_same_cause(seen, numeric(Kind::Nonfinite, "z")));
+  EXPECT_FALSE(is_same_cause(seen, numeric(Kind::WrongResult, "y")));
+}
+
+TEST(SameCause, AnIllegalAccessOnAGpuHasNoKernel) {
+  const Finding seen = access(Kind::OutOfBounds, {"k.cu", 9});
+  // It stands at the function that was called.
+  Finding real{.kind = Kind::OutOfBounds, .where = {"k.cu", 14}, .evidence = evidence::Access{}};
+  EXPECT_TRUE(is_same_cause(seen, real));
+  real.kind = Kind::Misaligned;
+  EXPECT_FALSE(is_same_cause(seen, real));
+  // A tool has named the line.
+  EXPECT_FALSE(is_same_cause(seen, access(Kind::OutOfBounds, {"k.cu", 12})));
+  EXPECT_TRUE(is_same_cause(seen, access(Kind::OutOfBounds, {"a/k.cu", 9})));
+}
+
+TEST(SameCause, AGpuShowsWhatTheVirtualDeviceCallsASymptom) {
+  Finding seen = race({"k.cu", 7});
+  EXPECT_FALSE(is_same_cause(seen, numeric(Kind::WrongResult, "y")));
+  seen.attribution.consequences = {numeric(Kind::WrongResult, "y")};
+  EXPECT_TRUE(is_same_cause(seen, numeric(Kind::WrongResult, "y")));
+  EXPECT_FALSE(is_same_cause(seen, numeric(Kind::WrongResult, "z")));
+  Finding renamed = numeric(Kind::Nondeterministic, "y");
+  renamed.attribution.symptom = Kind::WrongResult;
+  EXPECT_TRUE(is_same_cause(renamed, numeric(Kind::WrongResult, "y")));
+}
+
+TEST(SameCause, AGpuDoesNotSeeWhatACallWaitsFor) {
+  const Finding endless{.kind = Kind::Timeout, .evidence = evidence::Process{}};
+  EXPECT_TRUE(is_same_cause({.kind = Kind::Deadlock, .evidence = evidence::Synchronisation{}}, endless));
+  EXPECT_TRUE(
+      is_same_cause({.kind = Kind::BarrierDivergence, .evidence = evidence::Synchronisation{}}, endless));
+  EXPECT_FALSE(is_same_cause(race({"k.cu", 7}), endless));
+}
+
 }  // namespace
 }  // namespace assay::judge

@@ -117,6 +117,7 @@ inline Reply full_reply() {
                      .graph_difference = LoadDifference{0, "z", 0, 4, {}, {}, "from a CUDA graph"},
                      .no_graph = "not permitted"},
       .gone_on = GoneOn{.id = 11, .repeats = 900, .differs = true},
+      .goes_on_with = 12,
       .buffers = {{"x", 1ull << 63, 4096}}};
 }
 

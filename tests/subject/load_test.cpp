@@ -44,7 +44,7 @@ class LoadTest : public HostCodeTest {
     bindings_ = *trial::make_inputs(*contract_, trial);
     Observation observation;
     for (int i = 0; i < calls; ++i) {
-      failed_ |= observation.repeats_fail;
+      failed_ |= observation.shaken.has_value();
       observation = runner.run(trial, bindings_, condition.overlapped ? &bindings_ : nullptr);
       if (goes_on) usleep(50'000);  // as long as a judge may take
     }
@@ -141,15 +141,73 @@ TEST_F(LoadTest, ACallIsRepeatedUntilTheNextOne) {
     const Observation observation = observe("copy", {.ordered = ordered}, 2, true);
     ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
     EXPECT_GT(observation.repeats, 0);
-    EXPECT_FALSE(observation.repeats_fail);
+    EXPECT_FALSE(observation.shaken);
     EXPECT_EQ(observation.calls.at(0).outputs.at("y")->bytes, bindings_.inputs.at("x")->bytes);
   }
   EXPECT_EQ(observe("copy", {.ordered = false}, 2, false).repeats, 0);
 }
 
+// … and is not the last.
 TEST_F(LoadTest, ARepetitionThatDiffersIsNoticed) {
   const Observation last = observe("is_wrong_later", {.ordered = false}, 4, true);
-  EXPECT_TRUE(failed_ || last.repeats_fail);
+  EXPECT_TRUE(failed_ || last.shaken);
+  EXPECT_GT(last.repeats, 1);
+}
+
+// What a process has repeated is told before it ends, and so is the trial of which a repetition differs.
+TEST_F(LoadTest, ANewProcessLosesNoRepetitions) {
+  for (const char* symbol : {"copy", "is_wrong_later"}) {
+    subject_.symbol = symbol;
+    Runner runner(*contract_, subject_, options());
+    runner.set_goes_on(true);
+    trial::Trial trial = trial_of(100);
+    trial.condition = {.ordered = false};
+    bindings_ = *trial::make_inputs(*contract_, trial);
+    ASSERT_EQ(runner.run(trial, bindings_).repeats, 0);
+    usleep(100'000);
+    trial::Trial next = trial_of(60);
+    next.condition = {.ordered = false, .fresh = true};
+    const Observation observation = runner.run(next, *trial::make_inputs(*contract_, next));
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+    EXPECT_GT(observation.repeats, 0) << symbol;
+    EXPECT_GT(observation.time.repeating, 0) << symbol;
+    ASSERT_EQ(observation.shaken.has_value(), std::string(symbol) == "is_wrong_later") << symbol;
+    if (observation.shaken) {
+      EXPECT_EQ(observation.shaken->shape, trial.shape);
+    }
+  }
+}
+
+TEST_F(LoadTest, ACallUnderLoadIsRepeatedUntilTheNextOne) {
+  subject_.symbol = "copy";
+  Runner runner(*contract_, subject_, options());
+  runner.set_goes_on(true);
+  trial::Trial trial = trial_of(100);
+  trial.condition = {.ordered = false, .fresh = false, .loaded = true};
+  bindings_ = *trial::make_inputs(*contract_, trial);
+  ASSERT_TRUE(runner.run(trial, bindings_).load);
+  EXPECT_EQ(runner.calls_in_process(), 0);  // a new one makes the next call
+  usleep(100'000);
+  trial.condition.loaded = false;
+  const Observation observation = runner.run(trial, bindings_);
+  EXPECT_GT(observation.repeats, 0);
+  EXPECT_FALSE(observation.shaken);
+  EXPECT_EQ(runner.calls_in_process(), 1);
+}
+
+TEST_F(LoadTest, AfterAFailedCaptureNothingIsRepeated) {
+  subject_.symbol = "waits_for_the_device";
+  Runner runner(*contract_, subject_, options());
+  runner.set_goes_on(true);
+  trial::Trial trial = trial_of(100);
+  trial.condition = {.ordered = false, .fresh = false, .loaded = true};
+  bindings_ = *trial::make_inputs(*contract_, trial);
+  ASSERT_TRUE(runner.run(trial, bindings_).load);
+  usleep(50'000);
+  trial.condition.loaded = false;
+  const Observation observation = runner.run(trial, bindings_);
+  EXPECT_EQ(observation.repeats, 0);
+  EXPECT_FALSE(observation.shaken);
 }
 
 // A smaller trial follows a larger one: between its repetitions calls of the larger are made.

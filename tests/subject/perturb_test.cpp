@@ -2,8 +2,10 @@
 #include "subject/perturb.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 
 #include "folders.h"
@@ -118,7 +120,7 @@ TEST(Perturb, ABlockOf1024ThreadsStaysPossible) {
 class PerturbedTest : public ::testing::Test {
  protected:
   // y[i] = x[i]: each lane stores what another has read.
-  Observation run(const std::string& between) {
+  Runner runner_of(const std::string& between) {
     folder_.write("k.cu", R"(
 __global__ void turn(const float* x, float* y, int n) {
   __shared__ volatile float held[32];
@@ -140,7 +142,11 @@ extern "C" int k(const float* x, float* y, int n, cudaStream_t stream) {
     options.device = Device::Cuda;
     options.timeout = 60;
     subject_ = *built.subject;
-    Runner runner(*contract_, subject_, options);
+    return {*contract_, subject_, options};
+  }
+
+  Observation run(const std::string& between) {
+    Runner runner = runner_of(between);
     trial::Trial trial = trial_of(1000);
     trial.condition = {.ordered = false, .loaded = true, .perturbed = true};
     inputs_ = *trial::make_inputs(*contract_, trial);
@@ -164,6 +170,30 @@ TEST_F(PerturbedTest, ARightKernelStaysRight) {
   EXPECT_GT(observation.load->repeats, 2);
   EXPECT_FALSE(observation.load->difference);
   EXPECT_TRUE(is_right(observation));
+}
+
+// Each of two processes repeats its call until the other, or itself, has one to make: never both at once.
+TEST_F(PerturbedTest, TwoProcessesTakeTurns) {
+  Runner runner = runner_of("__syncwarp();");
+  runner.set_goes_on(true);
+  trial::Trial plain = trial_of(1000);
+  plain.condition = {.ordered = false};
+  inputs_ = *trial::make_inputs(*contract_, plain);
+  trial::Trial paused = plain;
+  paused.condition.perturbed = true;
+  const auto begun = std::chrono::steady_clock::now();
+  protocol::WorkerTime time;
+  for (const trial::Trial* trial : {&plain, &paused, &plain, &paused, &plain}) {
+    const Observation observation = runner.run(*trial, inputs_);
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
+    EXPECT_FALSE(observation.shaken);
+    EXPECT_EQ(observation.repeats > 0, time.calling > 0);  // of the trial before
+    time += observation.time;
+    usleep(200'000);
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun;
+  EXPECT_GT(time.repeating, 0);
+  EXPECT_LT(time.calling + time.repeating, elapsed.count());
 }
 
 // Right on the virtual device in text order, and on a GPU: lanes run in step.

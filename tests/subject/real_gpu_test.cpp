@@ -1,5 +1,6 @@
 // What the worker does on a real GPU, with the virtual runtime in the place of NVIDIA's: a toolkit in a folder of its own.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -54,34 +55,42 @@ class RealGpuTest : public ::testing::Test {
   void TearDown() override { setenv("PATH", path_.c_str(), 1); }
 
   // y[i] = x[i], but for the last elements.
-  Observation copy_all_but(const char* missing, int64_t n) {
+  Runner runner_of_all_but(const char* missing) {
     std::string ptx = kCopy;
     ptx.replace(ptx.find("MISSING"), 7, missing);
     contract_ =
         contract_in(folder_, "k.ptx", "global = \"copy\"\ngrid = [\"ceil_div(n, 256)\"]\nblock = [256]");
     for (contract::TensorSpec& tensor : contract_->tensors) tensor.align = align_;
-    Subject subject;
-    subject.ptx = folder_.write("k.ptx", ptx);
-    subject.symbol = "copy";
-    subject.launched = true;
+    subject_.ptx = folder_.write("k.ptx", ptx);
+    subject_.symbol = "copy";
+    subject_.launched = true;
     RunnerOptions options;
     options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
     options.cudart = std::string(kBinaryFolder) + "/lib";
     options.timeout = 20;
     options.device = Device::Cuda;
+    return {*contract_, subject_, options};
+  }
+
+  Observation run_giant(Runner& runner, int64_t n) {
     trial_ = trial_of(n);
     trial_.sampled = true;
     trial_.condition.ordered = false;
     trial_.seed = 5;
     inputs_.emplace(*trial::GeneratedInputs::make(*contract_, trial_));
-    Runner runner(*contract_, subject, options);
     return runner.run(trial_, inputs_->bindings());
+  }
+
+  Observation copy_all_but(const char* missing, int64_t n) {
+    Runner runner = runner_of_all_but(missing);
+    return run_giant(runner, n);
   }
 
   Folder folder_;
   std::string path_;
   int64_t align_ = 256;
   std::optional<contract::Contract> contract_;
+  Subject subject_;
   trial::Trial trial_;
   std::optional<trial::GeneratedInputs> inputs_;
 };
@@ -110,6 +119,23 @@ TEST_F(RealGpuTest, LooksAtPlacesOfALargeOutput) {
         0)
         << range.first;
   }
+}
+
+// The tensors of a giant call are gone when it is judged: a small one that was made before is repeated meanwhile.
+TEST_F(RealGpuTest, ASmallCallIsRepeatedAfterAGiantOne) {
+  Runner runner = runner_of_all_but("0");
+  runner.set_goes_on(true);
+  trial::Trial small = trial_of(100);
+  small.condition.ordered = false;
+  const auto inputs = *trial::make_inputs(*contract_, small);
+  ASSERT_EQ(runner.run(small, inputs).outcome, CallOutcome::Ended);
+  const Observation giant = run_giant(runner, 200'000);
+  ASSERT_EQ(giant.outcome, CallOutcome::Ended) << giant.error;
+  usleep(100'000);
+  const Observation last = runner.run(small, inputs);
+  ASSERT_EQ(last.outcome, CallOutcome::Ended) << last.error;
+  EXPECT_GT(last.repeats, 0);
+  EXPECT_FALSE(last.shaken);
 }
 
 TEST_F(RealGpuTest, AnOutputMayBeginWhereAPatternMayNot) {

@@ -91,7 +91,7 @@ class Worker {
         return kBadMessage;
       }
       serve(*request);
-      go_on(*request);
+      go_on(request->id);
     }
     return 0;
   }
@@ -180,7 +180,7 @@ class Worker {
     protocol::Reply reply;
     reply.id = request.id;
     try {
-      make_calls(request, reply);
+      if (!request.calls.empty()) make_calls(request, reply);
     } catch (const Failed& failed) {
       reply.failure = {failed.error, runtime_.cudaGetErrorName(failed.error),
                        runtime_.cudaGetErrorString(failed.error), failed.stage, reply.returned.empty()};
@@ -191,7 +191,12 @@ class Worker {
     if (runtime_.assay_range_forget) runtime_.assay_range_forget();
     reply.gone_on = std::exchange(gone_on_, std::nullopt);
     reply.time = std::exchange(time_, {});
-    if (reply.failure) load_.forget();
+    if (reply.failure) {
+      load_.forget();
+      kept_load_.forget();
+    }
+    choose_repeated(request, reply);
+    reply.goes_on_with = repeated_ ? repeated_->id : 0;
     if (setup_.is_witnessed) reply.buffers = buffers_.tensors(request);
     send(reply);
   }
@@ -213,14 +218,15 @@ class Worker {
       return;
     }
     if (wanted.graph) replay_graph(request, report);
+    is_worn_out_ = !report.no_graph.empty();  // a capture that fails may leave anything behind
   }
 
-  // Now and then a call is kept, with buffers and inputs of its own, to be made between the repetitions of later ones: a
-  // launch of another size.
+  // Now and then a call is kept, with buffers and inputs of its own, to be made between the repetitions of later ones, as a
+  // launch of another size, and to be repeated itself after one that cannot be.
   void keep_between(const protocol::Request& request) {
     constexpr int64_t kMostBytes = 8 << 20;
     constexpr int kEvery = 4;
-    if (kept_++ % kEvery != 0) return;
+    if (python_ || is_worn_out_ || could_keep_++ % kEvery != 0) return;
     int64_t bytes = 0;
     for (const protocol::BufferRequest& buffer : request.calls[0].buffers) {
       if (!buffer.pointers.empty() || buffer.made || !buffer.parts.empty()) return;
@@ -230,6 +236,7 @@ class Worker {
     protocol::Request other;
     other.calls = {request.calls[0]};
     load_.set_between({});
+    kept_load_.forget();
     try {
       between_.map(request.memory_bytes);
       between_.allocate(other);
@@ -239,7 +246,16 @@ class Worker {
       runtime_.cudaGetLastError();  // there is no room, which is not the subject's fault
       return;
     }
-    load_.set_between([this, kept = other.calls[0]] { entry_.call(kept, 0, between_); });
+    kept_ = {.id = request.id, .load = &kept_load_};
+    kept_.call = [this, kept = other.calls[0]](std::size_t) { entry_.call(kept, 0, between_); };
+    load_.set_between([this] { kept_.call(0); });
+    if (!kept_load_.keep_contents(other.calls, false)) return;
+    check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
+    const auto start = Clock::now();
+    kept_.call(0);
+    check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    kept_.seconds = seconds_since(start);
+    kept_load_.keep_results();
   }
 
   // What goes wrong in a graph was not promised to go well: it is said, and is no failure.
@@ -252,31 +268,43 @@ class Worker {
     } catch (const Failed& failed) {
       report.no_graph = std::string(failed.stage) + ": " + runtime_.cudaGetErrorString(failed.error);
     }
-    load_.forget();
   }
 
-  // While the command judges what came of the call, the GPU has nothing else to do. Where others use it as well, so that a
-  // repetition takes much longer than the call did, they would wait for this: then it is left out for a while.
-  void go_on(const protocol::Request& request) {
-    if (!request.goes_on || !load_.is_ready()) return;
+  // What is repeated until the next request: its own call; or the one that was kept, after a giant one, say. Where others use
+  // the GPU as well, so that a repetition takes much longer than the call did, they would wait for this: then it is left out
+  // for a while.
+  void choose_repeated(const protocol::Request& request, const protocol::Reply& reply) {
+    repeated_.reset();
+    const bool is_broken = reply.failure || (reply.load && (reply.load->difference || is_worn_out_));
+    if (!request.goes_on || is_broken) return;
     if (left_out_ > 0) {
       --left_out_;
-      return;
+    } else if (load_.is_ready()) {
+      repeated_ = {.id = request.id, .load = &load_, .seconds = first_call_};
+      repeated_->call = [this, calls = request.calls](std::size_t i) { call(calls[i], i); };
+    } else if (kept_load_.is_ready()) {
+      repeated_ = kept_;
     }
+  }
+
+  // While the command judges what came of the call, the GPU has nothing else to do. It goes on where a result differs, too:
+  // the contract may allow that, and a call that fails is to be found all the same.
+  void go_on(uint64_t request) {
+    if (!repeated_) return;
     constexpr int kMostRepeats = 20000;
     constexpr double kMostSeconds = 10, kSlow = 0.01;  // of all; of one
     constexpr int kMostSlow = 3, kTimesAsSlow = 3, kMostLeftOut = 32;
-    const double limit = std::max(kSlow, kTimesAsSlow * first_call_);
+    const double limit = std::max(kSlow, kTimesAsSlow * repeated_->seconds);
     const auto start = Clock::now();
     int slow = 0;
     protocol::GoneOn& done = gone_on_.emplace();
-    done.id = request.id;
+    done.id = repeated_->id;
     try {
-      while (!done.differs && done.repeats < kMostRepeats && seconds_since(start) < kMostSeconds &&
-             slow < kMostSlow && !is_asked()) {
+      while (done.repeats < kMostRepeats && seconds_since(start) < kMostSeconds && slow < kMostSlow &&
+             !is_asked()) {
         const auto begun = Clock::now();
-        const auto seed = mix(request.id) % 1024 + static_cast<uint64_t>(done.repeats++);
-        done.differs = load_.repeat(seed, [&](std::size_t i) { call(request.calls[i], i); }).has_value();
+        const auto seed = mix(request) % 1024 + static_cast<uint64_t>(done.repeats++);
+        done.differs |= repeated_->load->repeat(seed, repeated_->call).has_value();
         slow += seconds_since(begun) > limit;
       }
       check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
@@ -409,8 +437,19 @@ class Worker {
   Buffers buffers_{runtime_, streams_, setup_.real_gpu, setup_.is_witnessed};
   EntryPoint entry_{setup_, runtime_, streams_};
   Load load_{runtime_, buffers_, streams_};
+  // A call that is repeated until the next request comes.
+  struct Repeated {
+    uint64_t id = 0;  // of its request
+    Load* load = nullptr;
+    Load::Call call{};
+    double seconds = 0;  // that it took
+  };
+  std::optional<Repeated> repeated_;
   Buffers between_{runtime_, streams_, setup_.real_gpu, false};  // of a call that is made between others
-  int kept_ = 0;                                                 // calls that might have been
+  Load kept_load_{runtime_, between_, streams_};
+  Repeated kept_;             // that call
+  int could_keep_ = 0;        // calls that might have been kept
+  bool is_worn_out_ = false;  // only a new process can be trusted
   HeldByCalls held_;
   std::optional<protocol::GoneOn> gone_on_;  // since the last reply
   protocol::WorkerTime time_;                // since then
