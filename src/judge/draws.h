@@ -33,6 +33,9 @@ struct Draws {
   std::string yes = "true";       // what an outcome of 1 is called
 };
 
+// Adds to `same` whether the i-th draw of one and the k-th of the other, which are independent, have the same outcome.
+void add_agreement(Draws& same, const Draws& first, std::size_t i, const Draws& second, std::size_t k);
+
 // One test: how many of the draws were a yes, and how many are expected.
 struct FrequencyTest {
   double log_p = 0;  // natural log of an upper bound of the probability that right draws are so odd
