@@ -355,7 +355,7 @@ void print_summary(const std::vector<Outcome>& outcomes, bool compare) {
              correct.planted == 1 ? "" : "s", false_alarms, median(correct.seconds));
 }
 
-Json to_json(const std::vector<Outcome>& outcomes) {
+Json corpus_json(const std::vector<Outcome>& outcomes) {
   Json list = Json::array();
   for (const Outcome& o : outcomes) {
     Json one = {{"kernel", o.checked.name},
@@ -451,7 +451,7 @@ int corpus_command(std::vector<std::string> args) {
       });
   std::erase_if(outcomes, [](const Outcome& outcome) { return outcome.checked.name.empty(); });
   print_summary(outcomes, !plain);
-  if (!json.empty() && !write_text(json, to_json(outcomes).dump(2) + "\n")) return kWrongUse;
+  if (!json.empty() && !write_text(json, corpus_json(outcomes).dump(2) + "\n")) return kWrongUse;
   return broken ? kWrongUse : all_right ? 0 : 1;
 }
 
