@@ -59,13 +59,13 @@ enum class Mark : uint8_t {
 struct Outcome {
   Case checked;
   Mark mark = Mark::Broken;
-  std::string detail;             // kinds found, or why there is no verdict
-  double seconds = 0;             // of the whole check
-  std::string_view verdict = "";  // "pass"; none: it could not be checked
-  std::optional<bool> allclose;   // whether it would have passed; none: it could not be run
-  Json alone;                     // what each device said, where both were asked
-  Json sanitizer;                 // what compute-sanitizer's tools said, where they were asked
-  Json gates;                     // how close it came to each gate of the judge; null: not asked for
+  std::string detail;            // kinds found, or why there is no verdict
+  double seconds = 0;            // of the whole check
+  std::string_view verdict;      // "pass"; none: it could not be checked
+  std::optional<bool> allclose;  // whether it would have passed; none: it could not be run
+  Json alone;                    // what each device said, where both were asked
+  Json sanitizer;                // what compute-sanitizer's tools said, where they were asked
+  Json gates;                    // how close it came to each gate of the judge; null: not asked for
 };
 
 std::vector<std::string> words(std::string_view text) {

@@ -319,7 +319,7 @@ std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
   restore();
   if (!idle)
     for (int i = 0; i < kBeside; ++i)
-      occupy(mix(seed, static_cast<uint64_t>(10 + i)), beside_[i], 10 + mix(seed, 20) % 100);
+      occupy(mix(seed, 10 + static_cast<uint64_t>(i)), beside_[i], 10 + mix(seed, 20) % 100);
   if (on_streams_ && seed % 3 == 1) occupy(mix(seed, 30), streams_[0], 1 + mix(seed, 31) % 20);
   const bool between = between_ && seed % 5 == 3;
   if (between) between_();

@@ -39,7 +39,7 @@ constexpr int kFill = 0xff;  // a NaN in every float format, and no small intege
 constexpr unsigned kNonBlocking = 1;
 
 struct Functions {
-#define ASSAY_FUNCTION(name) void* name = nullptr;
+#define ASSAY_FUNCTION(name) void* name = nullptr;  // NOLINT(bugprone-macro-parentheses): a name
   ASSAY_PASSED(ASSAY_FUNCTION)
 #undef ASSAY_FUNCTION
 };
