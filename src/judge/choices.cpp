@@ -34,8 +34,6 @@ int64_t product(const std::vector<int64_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
 }
 
-constexpr uint8_t kNotKnown = reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
-
 class ChoiceJudge {
  public:
   ChoiceJudge(const Reference& reference, const Bindings& bindings, const Outputs& outputs,

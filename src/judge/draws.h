@@ -23,7 +23,13 @@
 #include <string>
 #include <vector>
 
+#include "reference/reference.h"
+
 namespace assay::judge {
+
+// Flags of an element of the reference whose probability nobody knows.
+inline constexpr uint8_t kNotKnown =
+    reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
 
 struct Draws {
   std::string name;

@@ -21,7 +21,6 @@ namespace {
 constexpr int kEnds[] = {32, 31, 33};
 // Pairs that are compared. Chosen: of draws that are true nine times in ten, 130 equal ones are proof.
 constexpr std::size_t kMostPairs = 4096;
-constexpr uint8_t kNotKnown = reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
 
 // Elements e for which e and e + distance were written.
 std::vector<int64_t> pairs_at(const Ranges& written, int64_t distance) {
