@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMostTrialBytes = 600e6;    // of a trial's tensors; larger ones take long
 constexpr double kMostSparse = 64e9;         // of tensors that are mostly empty
-constexpr size_t kMostChoices = 8;           // of optional tensors, at one shape
+constexpr size_t kMostOptional = 8;          // of optional tensors, at one shape
 constexpr double kLeastGiantTrial = 0x1p18;  // elements: what is smaller shows at other shapes as well
 // Nothing else will do: another defect of the same kernel would show as a wrong result, too.
 constexpr Kind kMemoryKinds[] = {Kind::OutOfBounds};
@@ -76,7 +76,7 @@ trial::Trial with_scalars(const contract::Contract& contract, trial::Trial trial
 std::vector<trial::Trial> with_optional(const contract::Contract& contract, const trial::Trial& trial) {
   std::vector<trial::Trial> trials = {trial};
   for (const contract::TensorSpec& tensor : contract.tensors) {
-    if (!tensor.optional || trials.size() >= kMostChoices) continue;
+    if (!tensor.optional || trials.size() >= kMostOptional) continue;
     for (size_t i = 0, before = trials.size(); i < before; ++i) {
       trials.push_back(trials[i]);
       trials.back().scalars[contract::presence_of(tensor.name)] =
