@@ -32,9 +32,6 @@ from assay.report import Finding
 # end.
 DEFAULT_CHECKS = "memory,init,races,streams,sync"
 
-# Of the stack of a launch or an allocation, what is pytest's own says nothing.
-_PYTEST_FRAME = re.compile(r", called at [^,\n]*/(?:_pytest|pluggy)/[^,\n]*")
-
 KINDS_OF_CHECKS = {
     "memory": {"out-of-bounds", "misaligned", "clobbered-input", "unwritten-output"},
     "init": {"uninitialized"},
@@ -284,7 +281,7 @@ def _describe(events: List[bytes]) -> Tuple[List[Finding], str]:
             raise RuntimeError("assay events failed: %s" % text.strip())
         with open(target, encoding="utf-8") as file:
             data = json.load(file)
-    text = _PYTEST_FRAME.sub("", re.sub("(?m)^assay: ", "", text)).rstrip("\n")
+    text = re.sub("(?m)^assay: ", "", text).rstrip("\n")
     return [Finding.of(one) for one in data["findings"]], text
 
 

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 #include "assayd/daemon.h"
 #include "base/file.h"
@@ -25,9 +27,7 @@ int fail(const assay::Error& error) {
   return 2;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app(
       "Judges samples of kernel calls in production, raises alarms, and serves metrics to Prometheus.",
       "assayd");
@@ -59,4 +59,15 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   daemon.run(stop, reload);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "assayd: %s\n", error.what());
+    return 2;
+  }
 }

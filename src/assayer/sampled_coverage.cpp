@@ -215,11 +215,10 @@ const Ownership& TrialRunner::ownership_of(const Trial& giant, const TensorSpec&
     }
     runner_.set_sample_blocks(kLearntBlocks);
     bool whole = true;
-    for (contract::Shape& shape : shapes) {
+    for (const contract::Shape& shape : shapes) {
       Trial small = giant;
       small.shape =
-          trial::fit(contract_, trial::near_legal(contract_, std::move(shape)), kLearntElements, HUGE_VAL)
-              .shape;
+          trial::fit(contract_, trial::near_legal(contract_, shape), kLearntElements, HUGE_VAL).shape;
       const auto inputs = trial::GeneratedInputs::make(contract_, small);
       if (!inputs) continue;
       const Observation observed = runner_.run(small, inputs->bindings());

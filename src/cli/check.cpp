@@ -269,12 +269,12 @@ int check_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: --prove and --no-prove exclude each other\n");
     return kWrongUse;
   }
-  if (const auto tools = tools_of(sanitizers); !tools) {
+  const auto tools = tools_of(sanitizers);
+  if (!tools) {
     fmt::print(stderr, "assay: {}\n", tools.error().text());
     return kWrongUse;
-  } else {
-    options.sanitizers = *tools;
   }
+  options.sanitizers = *tools;
   const Proving proving = prove ? Proving::Wait : no_prove ? Proving::Off : Proving::IfRoom;
   options.budget = budget;
   if (!repeated.empty()) {

@@ -60,13 +60,13 @@ enum class Mark : uint8_t {
 struct Outcome {
   Case checked;
   Mark mark = Mark::Broken;
-  std::string detail;             // kinds found, or why there is no verdict
-  double seconds = 0;             // of the whole check
-  std::string_view verdict = "";  // "pass"; none: it could not be checked
-  std::optional<bool> allclose;   // whether it would have passed; none: it could not be run
-  Json alone;                     // what each device said, where both were asked
-  Json sanitizer;                 // what compute-sanitizer's tools said, where they were asked
-  Json gates;                     // how close it came to each gate of the judge; null: not asked for
+  std::string detail;            // kinds found, or why there is no verdict
+  double seconds = 0;            // of the whole check
+  std::string_view verdict;      // "pass"; none: it could not be checked
+  std::optional<bool> allclose;  // whether it would have passed; none: it could not be run
+  Json alone;                    // what each device said, where both were asked
+  Json sanitizer;                // what compute-sanitizer's tools said, where they were asked
+  Json gates;                    // how close it came to each gate of the judge; null: not asked for
 };
 
 std::vector<std::string> words(std::string_view text) {
@@ -356,7 +356,7 @@ void print_summary(const std::vector<Outcome>& outcomes, bool compare) {
              correct.planted == 1 ? "" : "s", false_alarms, median(correct.seconds));
 }
 
-Json to_json(const Outcome& o) {
+Json record_json(const Outcome& o) {
   Json one = {{"kernel", o.checked.name},
               {"class", std::string(1, o.checked.family)},
               {"mark", name_of(o.mark)},
@@ -370,9 +370,9 @@ Json to_json(const Outcome& o) {
   return one;
 }
 
-Json to_json(const std::vector<Outcome>& outcomes) {
+Json corpus_json(const std::vector<Outcome>& outcomes) {
   Json list = Json::array();
-  for (const Outcome& outcome : outcomes) list.push_back(to_json(outcome));
+  for (const Outcome& outcome : outcomes) list.push_back(record_json(outcome));
   return list;
 }
 
@@ -395,7 +395,7 @@ class Records {
   void add(const Outcome& outcome) {
     if (path_.empty()) return;
     const std::lock_guard lock(mutex_);
-    std::ofstream(path_, std::ios::app) << to_json(outcome).dump() + "\n";
+    std::ofstream(path_, std::ios::app) << record_json(outcome).dump() + "\n";
   }
 
  private:
@@ -495,7 +495,7 @@ int corpus_command(std::vector<std::string> args) {
       });
   std::erase_if(outcomes, [](const Outcome& outcome) { return outcome.checked.name.empty(); });
   print_summary(outcomes, !plain);
-  if (!json.empty() && !write_text(json, to_json(outcomes).dump(2) + "\n")) return kWrongUse;
+  if (!json.empty() && !write_text(json, corpus_json(outcomes).dump(2) + "\n")) return kWrongUse;
   return broken ? kWrongUse : all_right ? 0 : 1;
 }
 

@@ -190,7 +190,7 @@ int status_of(const Fault& fault) {
   return fault.name == "none" ? 0 : fault.name == "unknown" ? 3 : 1;
 }
 
-Json to_json(const Replayed& replayed) {
+Json replay_json(const Replayed& replayed) {
   Json json = {{"device", replayed.device}, {"answer", word(replayed.answer)}};
   if (!replayed.why.empty()) json["why"] = replayed.why;
   json["elements_that_differ"] = replayed.differing;
@@ -234,7 +234,7 @@ int replay_capture(const std::string& path, Device device, const std::string& js
   print(path, *capture, all, fault);
   if (json.empty()) return status_of(fault);
   Json report = {{"assay", "1"}, {"fault", fault.name}, {"shape", capture->bindings.shape}};
-  for (const Replayed& one : all) report["replays"].push_back(to_json(one));
+  for (const Replayed& one : all) report["replays"].push_back(replay_json(one));
   if (!write_text(json, report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n")) return kWrongUse;
   return status_of(fault);
 }

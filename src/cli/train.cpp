@@ -323,7 +323,7 @@ int train_command(std::vector<std::string> args) {
       .positive();
   arguments.add("--device", words.device, "virtual or cuda").one_of({"virtual", "cuda"});
   arguments.add_flag("--fresh", fresh, "start over, even if an interrupted run could continue");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   if (list) {
     fmt::print("{}", all_slots_text());
     return 0;

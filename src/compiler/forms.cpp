@@ -6,7 +6,6 @@ namespace assay::compiler {
 
 namespace {
 
-constexpr uint32_t kLanes = 32, kHalf = 16;
 constexpr uint64_t kMostAlign = uint64_t{1} << 20;
 
 Form scalar() {

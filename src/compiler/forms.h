@@ -14,6 +14,8 @@
 
 namespace assay::compiler {
 
+inline constexpr unsigned kLanes = 32, kHalf = kLanes / 2;
+
 struct Form {
   enum class Kind : uint8_t { Unknown, Scalar, Vector } kind = Kind::Unknown;
   bool two = false;       // lanes from 16 on count from lane 16

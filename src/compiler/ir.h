@@ -7,13 +7,13 @@
 #include <initializer_list>
 #include <vector>
 
+#include "compiler/forms.h"
+
 namespace assay::compiler {
 
 using Value = LLVMValueRef;
 using TypeRef = LLVMTypeRef;
 using BlockRef = LLVMBasicBlockRef;
-
-inline constexpr unsigned kLanes = 32;
 
 class Ir {
  public:

@@ -15,8 +15,6 @@ using vgpu::SiteRange;
 
 namespace {
 
-constexpr unsigned kHalf = kLanes / 2;
-
 bool steps_by(const Form& f, int64_t bytes) {
   for (unsigned l = 0; l < kLanes; ++l)
     if (f.step[l] != bytes * (f.two ? l % kHalf : l)) return false;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/diagnostic.h"
+#include "contract/buffer_part.h"
 
 namespace assay::contract {
 namespace {
@@ -201,20 +202,26 @@ std::vector<std::string> Contract::buffers() const {
   return list;
 }
 
+Result<BufferPart> buffer_part(const TensorSpec& spec, const Shape& shape) {
+  Result<Layout> layout = spec.layout(shape);
+  if (!layout) return layout.error();
+  const Result<int64_t> at = spec.offset.eval(shape);
+  if (!at) return Error{fmt::format("the tensor `{}`: {}", spec.name, at.error().message)};
+  const int item = info(spec.dtype).bytes;
+  if (*at < 0 || *at % item != 0 || *at > kMostElements)
+    return Error{
+        fmt::format("the tensor `{}` cannot begin at byte {} = {} of `{}`: its elements have {} bytes",
+                    spec.name, spec.offset.written(), *at, spec.buffer, item)};
+  return BufferPart{&spec, std::move(*layout), *at};
+}
+
 Result<std::vector<BufferPart>> Contract::parts_of(std::string_view buffer, const Shape& shape) const {
   std::vector<BufferPart> parts;
   for (const TensorSpec& spec : tensors) {
     if (spec.buffer != buffer) continue;
-    Result<Layout> layout = spec.layout(shape);
-    if (!layout) return layout.error();
-    const Result<int64_t> at = spec.offset.eval(shape);
-    if (!at) return Error{fmt::format("the tensor `{}`: {}", spec.name, at.error().message)};
-    const int item = info(spec.dtype).bytes;
-    if (*at < 0 || *at % item != 0 || *at > kMostElements)
-      return Error{
-          fmt::format("the tensor `{}` cannot begin at byte {} = {} of `{}`: its elements have {} bytes",
-                      spec.name, spec.offset.written(), *at, buffer, item)};
-    parts.push_back({&spec, std::move(*layout), *at});
+    Result<BufferPart> part = buffer_part(spec, shape);
+    if (!part) return part.error();
+    parts.push_back(std::move(*part));
   }
   return parts;
 }

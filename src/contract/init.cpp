@@ -65,7 +65,7 @@ std::string squeezed(std::string_view text) {
   return result;
 }
 
-int line_of(std::string_view text, std::size_t at) {
+int line_number_at(std::string_view text, std::size_t at) {
   return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
@@ -94,7 +94,7 @@ std::size_t read_function(std::string_view text, std::size_t at, std::vector<Sig
   Signature signature;
   signature.name = head.substr(name_at);
   signature.returns = squeezed(head.substr(0, name_at));
-  signature.line = line_of(text, text.find_first_not_of(" \n\t\r", at));
+  signature.line = line_number_at(text, text.find_first_not_of(" \n\t\r", at));
   const std::string_view inside = text.substr(open + 1, close - open - 1);
   std::size_t first = 0;
   for (std::size_t i = 0; i <= inside.size(); ++i)

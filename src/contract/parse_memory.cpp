@@ -1,4 +1,5 @@
 // Types and layouts that concern memory: complex numbers, parts of one allocation, arrays of pointers.
+#include "contract/buffer_part.h"
 #include "contract/complex.h"
 #include "contract/keys.h"
 #include "contract/legal_shape.h"
@@ -155,23 +156,23 @@ void Reader::check_buffers(const TomlValue& root) {
     small[dim.name] = std::min(dim.highest(), dim.lowest() + kSteps * dim.multiple_of);
   const std::optional<Shape> legal = legal_shape(contract_, small);
   if (!legal) return;
-  for (const std::string& buffer : contract_.buffers()) {
-    const Result<std::vector<BufferPart>> parts = contract_.parts_of(buffer, *legal);
-    std::string wrong = parts ? "" : parts.error().message;
-    const TensorSpec* at = nullptr;
-    for (const TensorSpec& tensor : contract_.tensors)
-      if (tensor.buffer == buffer && (!at || wrong.find("`" + tensor.name + "`") != std::string::npos))
-        at = &tensor;
-    if (parts)
-      if (const std::optional<BufferOverlap> overlap = overlap_of(*parts)) {
-        at = overlap->second;
-        wrong = fmt::format("`{}` and `{}` share byte {} of `{}` at {}", overlap->first->name, at->name,
-                            overlap->byte, buffer, to_string(*legal));
-      }
-    if (wrong.empty()) continue;
-    const TomlValue& table = *root.find("tensors")->find(at->name);
+  const auto fail_at = [&](const TensorSpec& tensor, const std::string& why) {
+    const TomlValue& table = *root.find("tensors")->find(tensor.name);
     const TomlValue* offset = table.find("offset");
-    return fail(offset ? offset->place : table.find("buffer")->place, wrong);
+    fail(offset ? offset->place : table.find("buffer")->place, why);
+  };
+  for (const std::string& buffer : contract_.buffers()) {
+    std::vector<BufferPart> parts;
+    for (const TensorSpec& tensor : contract_.tensors) {
+      if (tensor.buffer != buffer) continue;
+      Result<BufferPart> part = buffer_part(tensor, *legal);
+      if (!part) return fail_at(tensor, part.error().message);
+      parts.push_back(std::move(*part));
+    }
+    if (const std::optional<BufferOverlap> overlap = overlap_of(parts))
+      return fail_at(*overlap->second,
+                     fmt::format("`{}` and `{}` share byte {} of `{}` at {}", overlap->first->name,
+                                 overlap->second->name, overlap->byte, buffer, to_string(*legal)));
   }
 }
 

@@ -19,11 +19,11 @@ void write_all(int file, std::string_view text) {
   }
 }
 
+}  // namespace
+
 std::array<uint32_t, 3> extents_of(const vgpu::Dim3& dim) {
   return {dim.x, dim.y, dim.z};
 }
-
-}  // namespace
 
 std::string fault_name(vgpu::FaultInfo::Kind kind) {
   constexpr const char* kNames[] = {

@@ -1,6 +1,7 @@
 // What the library says: events for the command (protocol/event.h), and lines for a person on stderr.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@ namespace assay::cudart {
 
 // "illegal address"; empty: none.
 std::string fault_name(vgpu::FaultInfo::Kind kind);
+std::array<uint32_t, 3> extents_of(const vgpu::Dim3& dim);
 
 class EventWriter {
  public:

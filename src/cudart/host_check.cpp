@@ -13,6 +13,7 @@
 #include "cudart/code_place.h"
 #include "cudart/python_frames.h"
 
+// NOLINTNEXTLINE(readability-redundant-declaration): only where it is compiled together with api_device.cpp
 extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
 
 namespace assay::cudart {

@@ -2,14 +2,12 @@
 
 #include <cstring>
 
+#include "cudart/event_writer.h"
+
 namespace assay::cudart {
 namespace {
 
 constexpr std::size_t kWord = sizeof(uint32_t);
-
-std::array<uint32_t, 3> extents_of(const vgpu::Dim3& dim) {
-  return {dim.x, dim.y, dim.z};
-}
 
 std::optional<protocol::RecordedPlace> place_of(vgpu::Address address, const vgpu::Memory& memory) {
   const auto found = memory.find(address);

@@ -11,8 +11,6 @@
 #include "doctor/probe.h"
 #include "doctor/subject.h"
 
-extern char** environ;
-
 namespace assay::doctor {
 
 namespace {

@@ -1,4 +1,6 @@
 // Which libcuda, NVML and CUDA toolkit a program would find here, by the loader's rules.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -144,7 +146,7 @@ Toolkit find_toolkit(const Machine& machine, const Facts& facts) {
 std::string find_in(const Machine& machine, const std::vector<std::string>& folders,
                     const std::string& name) {
   for (const std::string& folder : folders) {
-    std::string path = folder + "/" + name;
+    std::string path = fmt::format("{}/{}", folder, name);
     std::error_code error;
     if (fs::is_regular_file(machine.root + path, error)) return path;
   }

@@ -105,9 +105,9 @@ std::string why_skipped(Needs needs, const Facts& facts) {
   const auto target = [&](Target::Kind kind, const char* name) {
     return facts.target.kind == kind ? "" : fmt::format("--for names no {}", name);
   };
-  const std::string no_gpu = why_none(facts).empty() ? "" : "there is no GPU";
-  const std::string no_driver = !no_gpu.empty() ? no_gpu : facts.driver.answers() ? "" : "no GPU answers";
-  const std::string no_library = target(Target::Kind::Library, "library");
+  std::string no_gpu = why_none(facts).empty() ? "" : "there is no GPU";
+  std::string no_driver = !no_gpu.empty() ? no_gpu : facts.driver.answers() ? "" : "no GPU answers";
+  std::string no_library = target(Target::Kind::Library, "library");
   switch (needs) {
     case Needs::Nothing:
       return "";

@@ -1,6 +1,8 @@
 // What a library, or the files of a running process, say: device code, runtimes, symbols of torch.
 #include "doctor/subject.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -75,7 +77,7 @@ std::string find_torch(const Machine& machine) {
       folders.push_back(it->path().filename().string());
   for (const std::string& folder : folders)
     for (const char* packages : {"/site-packages", "/dist-packages"}) {
-      std::string torch = prefix + "/lib/" + folder + packages + "/torch";
+      std::string torch = fmt::format("{}/lib/{}{}/torch", prefix, folder, packages);
       if (fs::exists(machine.root + torch + "/lib/libc10.so", error)) return torch;
     }
   return "";

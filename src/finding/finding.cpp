@@ -17,7 +17,7 @@ std::string triple_text(const std::optional<evidence::Index3>& index) {
   return index ? fmt::format("({},{},{})", (*index)[0], (*index)[1], (*index)[2]) : "";
 }
 
-// A frame of the program, not one of the packages through which it launches and allocates.
+// A frame of the program, not one of the packages through which it launches and allocates, or which run its tests.
 bool is_own(const Frame& frame) {
   const std::string& file = frame.where.file;
   const auto has = [&](std::string_view part) { return file.find(part) != std::string::npos; };
@@ -26,7 +26,9 @@ bool is_own(const Frame& frame) {
     if (has(part)) return false;
   // What Assay writes to call an answer or a function (python/assay/problem, python/assay/function_source.py).
   if (file.ends_with("/assay_adapter.py") || file.ends_with("/assay_subject.py")) return false;
-  return !has("-packages/torch/") && !has("-packages/triton/") && !has("-packages/torch_");
+  for (const char* package : {"torch/", "torch_", "triton/", "_pytest/", "pluggy/"})
+    if (has(std::string("-packages/") + package)) return false;
+  return true;
 }
 
 // The program's own frames of a Python stack: "train.py:31 in step, called at train.py:40".

@@ -86,6 +86,7 @@ std::string text_of(const Fix& fix) {
       "order blocks by a later launch, by atomics, or by a flag with `__threadfence()` on both sides",
       kOrderOperations,
       "`cudaDeviceSynchronize()` or `cudaStreamSynchronize()`",
+      // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): sentences longer than a line
       "this kernel was launched with programmatic stream serialization and may start before the previous one "
       "has ended: call `cudaGridDependencySynchronize()` (`griddepcontrol.wait`) before the access",
       "the bulk copy reads through the async proxy: each thread that writes needs a `fence.proxy.async` "

@@ -12,6 +12,10 @@ namespace assay::judge {
 
 namespace {
 
+// Tails are where tiles, vectors and unrolled loops end: behind the last whole tile, and a few in any case.
+constexpr int64_t kTile = 32, kLastColumns = 8, kLastRows = 2;
+constexpr double kFewestTerms = 10;  // a sum of fewer is no long sum: its decade says nothing of accumulation
+
 // log of an upper bound of P(X >= observed), X Poisson with this mean.
 double log_tail(double observed, double mean) {
   if (!(observed > mean)) return 0;
@@ -91,9 +95,9 @@ void BucketTable::add(const Element& element) {
   all_.add(element);
   if (row_.wanted()) row_.add(r, element);
   if (column_.wanted()) column_.add(c, element);
-  if (c >= columns_ - columns_ % 32 || c + 8 >= columns_) last_columns_.add(element);
-  if (r >= rows_ - rows_ % 32 || r + 2 >= rows_) last_rows_.add(element);
-  if (element.terms >= 10) {
+  if (c >= columns_ - columns_ % kTile || c + kLastColumns >= columns_) last_columns_.add(element);
+  if (r >= rows_ - rows_ % kTile || r + kLastRows >= rows_) last_rows_.add(element);
+  if (element.terms >= kFewestTerms) {
     const int decade = std::min(decade_of(element.terms), static_cast<int>(terms_.size()) - 1);
     terms_[static_cast<std::size_t>(decade)].add(element);
   }

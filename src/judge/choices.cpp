@@ -34,8 +34,6 @@ int64_t product(const std::vector<int64_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
 }
 
-constexpr uint8_t kNotKnown = reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
-
 class ChoiceJudge {
  public:
   ChoiceJudge(const Reference& reference, const Bindings& bindings, const Outputs& outputs,
@@ -507,16 +505,8 @@ Draws agreement(const Draws& first, const Draws& second, int64_t shift, const st
                         : fmt::format("the same with {}, {} place{} apart", seeds, std::abs(shift),
                                       std::abs(shift) == 1 ? "" : "s");
   const auto count = static_cast<int64_t>(first.outcome.size());
-  for (int64_t at = std::max<int64_t>(0, -shift); at < std::min(count, count - shift); ++at) {
-    const auto i = static_cast<std::size_t>(at), k = static_cast<std::size_t>(at + shift);
-    const double p = (first.low[i] + first.high[i]) / 2, q = (second.low[k] + second.high[k]) / 2;
-    const double room = (first.high[i] - first.low[i] + second.high[k] - second.low[k]) / 2;
-    const double equal = p * q + (1 - p) * (1 - q);
-    same.low.push_back(std::max(0.0, equal - room));
-    same.high.push_back(std::min(1.0, equal + room));
-    const bool known = first.outcome[i] >= 0 && second.outcome[k] >= 0;
-    same.outcome.push_back(static_cast<int8_t>(known ? first.outcome[i] == second.outcome[k] : -1));
-  }
+  for (int64_t at = std::max<int64_t>(0, -shift); at < std::min(count, count - shift); ++at)
+    add_agreement(same, first, static_cast<std::size_t>(at), second, static_cast<std::size_t>(at + shift));
   return same;
 }
 

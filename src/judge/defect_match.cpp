@@ -304,7 +304,7 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   // chance does not.
   if (defect.one_pass_variance)
     return match.profile_distance < kOnePassDistance && match.lean < kOnePassLean
-               ? 1.2 - 0.1 * match.profile_distance
+               ? kOnePassScore - kOnePassScorePerDistance * match.profile_distance
                : 0;
   // And to the sides that the terms make likely.
   if (is_systematic(match) || match.missing > kMissing || match.one_of_many) return 0;

@@ -173,6 +173,16 @@ class Search {
 
 }  // namespace
 
+void add_agreement(Draws& same, const Draws& first, std::size_t i, const Draws& second, std::size_t k) {
+  const double p = (first.low[i] + first.high[i]) / 2, q = (second.low[k] + second.high[k]) / 2;
+  const double room = (first.high[i] - first.low[i] + second.high[k] - second.low[k]) / 2;
+  const double equal = p * q + (1 - p) * (1 - q);
+  same.low.push_back(std::max(0.0, equal - room));
+  same.high.push_back(std::min(1.0, equal + room));
+  const bool known = first.outcome[i] >= 0 && second.outcome[k] >= 0;
+  same.outcome.push_back(static_cast<int8_t>(known ? first.outcome[i] == second.outcome[k] : -1));
+}
+
 double tail(std::span<const double> probabilities, double count, bool fewer) {
   // Fewer of one outcome are more of the other.
   const auto n = static_cast<double>(probabilities.size());

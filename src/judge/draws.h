@@ -23,7 +23,13 @@
 #include <string>
 #include <vector>
 
+#include "reference/reference.h"
+
 namespace assay::judge {
+
+// Flags of an element of the reference whose probability nobody knows.
+inline constexpr uint8_t kNotKnown =
+    reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
 
 struct Draws {
   std::string name;
@@ -32,6 +38,9 @@ struct Draws {
   std::vector<int8_t> outcome;    // 1, 0; -1: not known
   std::string yes = "true";       // what an outcome of 1 is called
 };
+
+// Adds to `same` whether the i-th draw of one and the k-th of the other, which are independent, have the same outcome.
+void add_agreement(Draws& same, const Draws& first, std::size_t i, const Draws& second, std::size_t k);
 
 // One test: how many of the draws were a yes, and how many are expected.
 struct FrequencyTest {

@@ -21,7 +21,6 @@ namespace {
 constexpr int kEnds[] = {32, 31, 33};
 // Pairs that are compared. Chosen: of draws that are true nine times in ten, 130 equal ones are proof.
 constexpr std::size_t kMostPairs = 4096;
-constexpr uint8_t kNotKnown = reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
 
 // Elements e for which e and e + distance were written.
 std::vector<int64_t> pairs_at(const Ranges& written, int64_t distance) {
@@ -34,11 +33,6 @@ std::vector<int64_t> pairs_at(const Ranges& written, int64_t distance) {
     }
   return found;
 }
-
-struct Outcomes {
-  std::vector<double> low, high;  // of a yes
-  std::vector<int8_t> outcome;    // 1, 0; -1: not known
-};
 
 class FarDraws {
  public:
@@ -68,13 +62,13 @@ class FarDraws {
     return "";
   }
 
-  Result<Outcomes> draws_at(const Choice& choice, const std::string& name,
-                            const std::vector<int64_t>& elements) {
+  Result<Draws> draws_at(const Choice& choice, const std::string& name,
+                         const std::vector<int64_t>& elements) {
     const Tensor& output = *outputs_.at(name);
     choice_ = reference::choice_input(choice.name);
     const auto weights = reference_.weights(bindings_, choice, elements, budget_);
     if (!weights) return weights.error();
-    Outcomes found;
+    Draws found;
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const double p = weights->value[i], b = weights->bound[i];
       const bool known = (weights->flags[i] & kNotKnown) == 0 && p + b >= 0 && p - b <= 1;
@@ -113,20 +107,12 @@ class FarDraws {
 };
 
 // Whether the draws of each pair are the same, as draws themselves.
-Draws agreement(const Outcomes& first, const Outcomes& second, const std::string& name, int end) {
+Draws agreement(const Draws& first, const Draws& second, const std::string& name, int end) {
   Draws same;
   same.name = name;
   same.extents = {static_cast<int64_t>(first.outcome.size())};
   same.yes = fmt::format("the same 2^{} elements apart", end);
-  for (std::size_t i = 0; i < first.outcome.size(); ++i) {
-    const double p = (first.low[i] + first.high[i]) / 2, q = (second.low[i] + second.high[i]) / 2;
-    const double room = (first.high[i] - first.low[i] + second.high[i] - second.low[i]) / 2;
-    const double equal = p * q + (1 - p) * (1 - q);
-    same.low.push_back(std::max(0.0, equal - room));
-    same.high.push_back(std::min(1.0, equal + room));
-    const bool known = first.outcome[i] >= 0 && second.outcome[i] >= 0;
-    same.outcome.push_back(static_cast<int8_t>(known ? first.outcome[i] == second.outcome[i] : -1));
-  }
+  for (std::size_t i = 0; i < first.outcome.size(); ++i) add_agreement(same, first, i, second, i);
   return same;
 }
 

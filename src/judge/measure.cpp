@@ -293,9 +293,9 @@ namespace {
 
 // Fewer than a third of what was looked at is distinct.
 bool has_few_values(const Tensor& tensor) {
-  constexpr int64_t kSample = 1024;
+  constexpr int64_t kSample = 1024, kFewest = 24;  // of fewer, many may be equal by chance
   const int64_t count = tensor.count(), take = std::min(count, kSample);
-  if (take < 24) return false;
+  if (take < kFewest) return false;
   std::unordered_set<double> distinct;
   for (int64_t i = 0; i < take; ++i) distinct.insert(tensor.load(i * (count / take)));
   return 3 * static_cast<int64_t>(distinct.size()) < take;
@@ -314,10 +314,10 @@ bool picks_few(const Tensor& index) {
 
 // Values rise or fall along rows: of random ones, two in three are turning points.
 bool is_ordered(const Tensor& tensor) {
-  constexpr int64_t kRows = 16, kLength = 64;
+  constexpr int64_t kRows = 16, kLength = 64, kShortest = 8;  // a shorter row is in order by chance
   const int64_t columns = tensor.extents.empty() ? 1 : tensor.extents.back();
   const int64_t rows = columns > 0 ? tensor.count() / columns : 0, length = std::min(columns, kLength);
-  if (length < 8) return false;
+  if (length < kShortest) return false;
   int64_t turning = 0, all = 0;
   for (int64_t r = 0; r < std::min(rows, kRows); ++r) {
     const int64_t first = r * (rows / std::min(rows, kRows)) * columns;

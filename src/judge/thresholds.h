@@ -105,6 +105,9 @@ inline constexpr double kCoherence = 0.3;   // difference in how much of its err
 inline constexpr double kProfileDistance = 0.8,
                         kProfileDistanceOfOne = 0.35;               // factors of two, by sum length
 inline constexpr double kOnePassDistance = 4, kOnePassLean = 0.98;  // of a variance in one pass
+// The score of a variance in one pass: above every other match by profile (1 at most), below one of the errors themselves
+// (kMatched and more); it falls with the distance.
+inline constexpr double kOnePassScore = 1.2, kOnePassScorePerDistance = 0.1;
 inline constexpr double kSystematicRows = 16, kSystematicLean = 0.97, kSystematicAlike = 0.2;
 inline constexpr double kSystematicRowsAtLeast = 8, kSystematicLeanAtLeast = 0.9, kSystematicExcess = 0.4;
 inline constexpr double kBetter = 0.02;                     // by which a later candidate must be better

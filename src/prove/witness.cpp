@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMostTrialBytes = 600e6;    // of a trial's tensors; larger ones take long
 constexpr double kMostSparse = 64e9;         // of tensors that are mostly empty
-constexpr size_t kMostChoices = 8;           // of optional tensors, at one shape
+constexpr size_t kMostOptional = 8;          // of optional tensors, at one shape
 constexpr double kLeastGiantTrial = 0x1p18;  // elements: what is smaller shows at other shapes as well
 // Nothing else will do: another defect of the same kernel would show as a wrong result, too.
 constexpr Kind kMemoryKinds[] = {Kind::OutOfBounds};
@@ -76,7 +76,7 @@ trial::Trial with_scalars(const contract::Contract& contract, trial::Trial trial
 std::vector<trial::Trial> with_optional(const contract::Contract& contract, const trial::Trial& trial) {
   std::vector<trial::Trial> trials = {trial};
   for (const contract::TensorSpec& tensor : contract.tensors) {
-    if (!tensor.optional || trials.size() >= kMostChoices) continue;
+    if (!tensor.optional || trials.size() >= kMostOptional) continue;
     for (size_t i = 0, before = trials.size(); i < before; ++i) {
       trials.push_back(trials[i]);
       trials.back().scalars[contract::presence_of(tensor.name)] =
@@ -201,10 +201,9 @@ std::optional<Witness> first_error(const contract::Contract& contract, std::vect
   return Witness{std::move(outcome.report.findings), std::move(outcome.report.files)};
 }
 
-// At these shapes, then at the corners of the promise.
-std::vector<trial::Trial> untried(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                                  const Tried& tried) {
-  // Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
+// Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
+std::vector<trial::Trial> trials_in_turns(const contract::Contract& contract,
+                                          std::span<const contract::Shape> shapes) {
   std::vector<std::vector<trial::Trial>> at;
   size_t most = 0;
   for (const contract::Shape& shape : shapes) {
@@ -215,6 +214,13 @@ std::vector<trial::Trial> untried(const contract::Contract& contract, std::span<
   for (size_t i = 0; i < most; ++i)
     for (std::vector<trial::Trial>& here : at)
       if (i < here.size()) trials.push_back(std::move(here[i]));
+  return trials;
+}
+
+// At these shapes, then at the corners of the promise.
+std::vector<trial::Trial> untried(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                                  const Tried& tried) {
+  std::vector<trial::Trial> trials = trials_in_turns(contract, shapes);
   for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
   std::erase_if(trials, [&](const trial::Trial& trial) { return tried.contains(trial::to_string(trial)); });
   return trials;
@@ -237,17 +243,7 @@ std::optional<Witness> shown_at_usual_shapes(const contract::Contract& contract,
                                              std::span<const contract::Shape> shapes,
                                              std::span<const std::string> refuted,
                                              const assayer::CheckOptions& options) {
-  // Every shape with its first trial, then with its second, …: what is seen again and again at one must not keep from the others.
-  std::vector<std::vector<trial::Trial>> at;
-  size_t most = 0;
-  for (const contract::Shape& shape : shapes) {
-    at.push_back(trials_at(contract, shape));
-    most = std::max(most, at.back().size());
-  }
-  std::vector<trial::Trial> trials;
-  for (size_t i = 0; i < most; ++i)
-    for (std::vector<trial::Trial>& here : at)
-      if (i < here.size()) trials.push_back(std::move(here[i]));
+  std::vector<trial::Trial> trials = trials_in_turns(contract, shapes);
   std::vector<Kind> kinds = kinds_of_any();
   std::erase_if(kinds, [&](Kind kind) {
     return std::find(refuted.begin(), refuted.end(), obligation_of(kind)) != refuted.end();

@@ -80,7 +80,7 @@ bool fits(const OperandPattern& pattern, const Operand& operand) {
   return pattern.pair != OperandPattern::Pair::Required;
 }
 
-std::string_view describe(OperandKind kind) {
+std::string_view words_for(OperandKind kind) {
   switch (kind) {
     case OperandKind::Destination:
       return "a register";
@@ -156,7 +156,7 @@ class OperandMatcher {
     if (expected_ == patterns_.size()) return fmt::format("operand {} is one too many", furthest_ + 1);
     const OperandPattern& pattern = patterns_[expected_];
     std::string pair = pattern.pair == OperandPattern::Pair::Required ? " with a second one after '|'" : "";
-    return fmt::format("operand {} must be {}{}", furthest_ + 1, describe(pattern.kind), pair);
+    return fmt::format("operand {} must be {}{}", furthest_ + 1, words_for(pattern.kind), pair);
   }
 
  private:

@@ -11,10 +11,6 @@ namespace {
 
 constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;  // all but the sign
 
-bool representable(DType dtype, double value) {
-  return rounded(dtype, value) == value;
-}
-
 // A result that no kernel rounds: the format has it, and fast math does not flush it. Values are FP64 themselves, so of one
 // in that format nobody knows whether it was rounded.
 bool stays(const Precision& precision, double value) {

@@ -32,6 +32,15 @@ inline constexpr double kRms = 0.425;
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
+inline bool representable(DType dtype, double value) {
+  return rounded(dtype, value) == value;
+}
+
+// Rounded towards minus infinity, as formulas divide integers.
+inline int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+}
+
 struct Lanes {
   double* v = nullptr;   // Float
   int64_t* i = nullptr;  // Int, Bool

@@ -6,14 +6,6 @@
 #include "reference/arithmetic.h"
 
 namespace assay::reference {
-namespace {
-
-int64_t floor_div(int64_t a, int64_t b) {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
-}
-
-}  // namespace
-
 // ---- conditions ------------------------------------------------------------------
 
 Lanes Arithmetic::compare(Op op, const Lanes& x, const Lanes& y, int n) const {

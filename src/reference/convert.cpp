@@ -6,14 +6,6 @@
 #include "reference/arithmetic.h"
 
 namespace assay::reference {
-namespace {
-
-bool representable(DType dtype, double value) {
-  return rounded(dtype, value) == value;
-}
-
-}  // namespace
-
 Lanes Arithmetic::real(double value, int n) const {
   Lanes r;
   r.v = arena->get<double>(n);

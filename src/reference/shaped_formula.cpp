@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "contract/formula.h"
+#include "reference/arithmetic.h"
 
 namespace assay::reference {
 namespace {
@@ -25,10 +26,6 @@ struct Interval64 {
 int64_t clamp64(Wide value) {
   constexpr Wide kEdge = std::numeric_limits<int64_t>::max() / 4;
   return static_cast<int64_t>(std::clamp<Wide>(value, -kEdge, kEdge));
-}
-
-int64_t floor_div(int64_t a, int64_t b) {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }
 
 class Shaper {

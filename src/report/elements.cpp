@@ -23,7 +23,7 @@ constexpr size_t kMostText = 4 << 20;  // bytes of source that are looked throug
 constexpr int kMostIncludes = 3;       // files deep
 
 // Comments and texts become blanks; lines stay where they are.
-std::string code_of(const std::string& text) {
+std::string code_in(const std::string& text) {
   std::string code = text;
   enum class State { Code, Line, Block, Quote } state = State::Code;
   char quote = 0;
@@ -248,7 +248,7 @@ std::string source_of(const Finding& finding) {
 }  // namespace
 
 std::optional<Element> find_element(const std::string& source, const ArrayPlace& place) {
-  const std::string code = code_of(source);
+  const std::string code = code_in(source);
   const std::string whole = demangled(place.symbol);
   const size_t colons = whole.rfind("::");
   const std::string name = colons == std::string::npos ? whole : whole.substr(colons + 2);

@@ -173,10 +173,10 @@ protocol::WorkerSetup WorkerProcess::setup() const {
   return {.real_gpu = !is_virtual,
           .folder = folder_->path(),
           .is_ptx = is_ptx,
-          .path = !is_ptx                              ? program(kLibraryName)
-                  : !options_.other_code.empty()       ? options_.other_code
-                  : is_virtual && subject_.image != "" ? subject_.image
-                                                       : subject_.ptx,
+          .path = !is_ptx                                 ? program(kLibraryName)
+                  : !options_.other_code.empty()          ? options_.other_code
+                  : is_virtual && !subject_.image.empty() ? subject_.image
+                                                          : subject_.ptx,
           .symbol = subject_.symbol,
           .is_kernel = subject_.launched,
           .returns_int = contract_.kernel.returns_int,

@@ -91,7 +91,7 @@ class Plan {
 
  private:
   void build();
-  void add(std::string_view stage, contract::Shape shape,
+  void add(std::string_view stage, const contract::Shape& shape,
            std::map<std::string, Family, std::less<>> families = {}, Condition condition = {},
            bool required = false);
   void add_plain_and_long();

@@ -60,7 +60,8 @@ constexpr std::size_t kMostScalarsChanged = 2, kMostScalarChoices = 400;
 
 }  // namespace
 
-void Plan::add(std::string_view stage, Shape shape, Families families, Condition condition, bool required) {
+void Plan::add(std::string_view stage, const Shape& shape, Families families, Condition condition,
+               bool required) {
   // A real GPU runs threads in the order it likes.
   if (!options_.machines && is_extreme(schedule_kind(condition.schedule)))
     condition.schedule = schedule_of(ScheduleKind::Shuffled, condition.schedule);

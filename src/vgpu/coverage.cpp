@@ -10,7 +10,7 @@ namespace {
 
 using ptx::Operand;
 using ptx::OperandKind;
-using Kind = Operand::Kind;
+using Kind = ptx::Operand::Kind;
 
 // Registers of every width that an operand may need; the first of each is enough.
 constexpr ptx::Type kRegisterTypes[] = {ptx::Type::Pred, ptx::Type::B16, ptx::Type::B32, ptx::Type::B64,

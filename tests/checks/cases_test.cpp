@@ -8,6 +8,8 @@
 //   // shows: reads tile[1], …    what `assay run` says of run(true): all of these, in this order
 //
 // All are compiled together, once for each content, and every one runs in a process of its own.
+#include "cases.h"
+
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,21 +32,6 @@ namespace fs = std::filesystem;
 const fs::path kCases = fs::path(kSourceFolder) / "tests/checks/cases";
 const fs::path kBuild = fs::path(kBinaryFolder) / "checks-cases";
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<std::string> case_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kCases))
-    if (entry.path().extension() == ".cu") names.push_back(entry.path().stem());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 std::string find_nvcc() {
   for (const char* path : {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"})
     if (fs::exists(path)) return path;
@@ -55,7 +42,7 @@ std::string find_nvcc() {
 std::string all_together() {
   std::string text = "#include \"" + (kCases / "common.h").string() + "\"\n#include <cstring>\n";
   std::string table;
-  for (const std::string& name : case_names()) {
+  for (const std::string& name : cases_in(kCases)) {
     text += "namespace case_" + name + " {\n#include \"" + (kCases / (name + ".cu")).string() + "\"\n}\n";
     table += "  if (!strcmp(v[1], \"" + name + "\")) case_" + name + "::run(!strcmp(v[2], \"wrong\"));\n";
   }
@@ -71,9 +58,9 @@ struct Built {
 Built build() {
   const std::string nvcc = find_nvcc();
   if (nvcc.empty()) return {"", "nvcc is not here"};
-  std::string content =
-      all_together() + read(fs::path(kSourceFolder) / "include/assay.h") + read(kCases / "common.h");
-  for (const std::string& name : case_names()) content += read(kCases / (name + ".cu"));
+  std::string content = all_together() + file_text(fs::path(kSourceFolder) / "include/assay.h") +
+                        file_text(kCases / "common.h");
+  for (const std::string& name : cases_in(kCases)) content += file_text(kCases / (name + ".cu"));
   const fs::path folder = kBuild / std::to_string(std::hash<std::string>{}(content));
   const fs::path program = folder / "cases";
   if (fs::exists(program)) return {program, ""};
@@ -84,7 +71,7 @@ Built build() {
                               std::string(kSourceFolder) + "/include -o " + (folder / "cases.new").string() +
                               " " + (folder / "all.cu").string() + " > " + (folder / "log").string() +
                               " 2>&1";
-  if (std::system(command.c_str()) != 0) return {"", read(folder / "log")};
+  if (std::system(command.c_str()) != 0) return {"", file_text(folder / "log")};
   fs::rename(folder / "cases.new", program);
   return {program, ""};
 }
@@ -102,7 +89,7 @@ struct Expected {
 
 Expected expected_of(const std::string& name, const std::string& variant) {
   Expected expected;
-  std::istringstream file(read(kCases / (name + ".cu")));
+  std::istringstream file(file_text(kCases / (name + ".cu")));
   std::string line;
   const std::string key = "// " + variant + ":";
   for (int number = 1; std::getline(file, line); ++number) {
@@ -122,7 +109,7 @@ Expected expected_of(const std::string& name, const std::string& variant) {
 
 // What a case says about itself after `key`.
 std::string setting_of(const std::string& name, const std::string& key, const std::string& otherwise) {
-  std::istringstream file(read(kCases / (name + ".cu")));
+  std::istringstream file(file_text(kCases / (name + ".cu")));
   const std::string start = "// " + key + ": ";
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(start)) return line.substr(start.size());
@@ -194,7 +181,7 @@ const std::set<std::string> kAlways = {"bounds_halo", "race_hoisted", "race_hois
 
 std::vector<std::string> compiled_names() {
   std::vector<std::string> names;
-  for (size_t k = 0; const std::string& name : case_names())
+  for (size_t k = 0; const std::string& name : cases_in(kCases))
     if (k++ % kEvery == 0 || kAlways.count(name) != 0) names.push_back(name);
   return names;
 }
@@ -220,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(Some, CompiledCases, ::testing::ValuesIn(compiled_names
 
 std::vector<std::string> shown_by(const std::string& name) {
   std::vector<std::string> lines;
-  std::istringstream file(read(kCases / (name + ".cu")));
+  std::istringstream file(file_text(kCases / (name + ".cu")));
   const std::string start = "// shows: ";
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(start)) lines.push_back(line.substr(start.size()));
@@ -228,7 +215,7 @@ std::vector<std::string> shown_by(const std::string& name) {
 }
 
 std::vector<std::string> shown_names() {
-  std::vector<std::string> names = case_names();
+  std::vector<std::string> names = cases_in(kCases);
   std::erase_if(names, [](const std::string& name) { return shown_by(name).empty(); });
   return names;
 }
@@ -240,7 +227,7 @@ std::string terminal_of(const std::string& name) {
       " --threads=" + setting_of(name, "threads", "1") + " --seed=" + setting_of(name, "seed", "0") + " -- " +
       built().program.string() + " " + name + " wrong > /dev/null 2> " + output.string();
   std::system(("timeout 60 " + command).c_str());
-  std::string text = read(output);
+  std::string text = file_text(output);
   fs::remove(output);
   return text;
 }
@@ -261,7 +248,7 @@ TEST_P(Shown, AsTheCaseSays) {
 INSTANTIATE_TEST_SUITE_P(All, Shown, ::testing::ValuesIn(shown_names()),
                          [](const auto& c) { return c.param; });
 
-INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(case_names()),
+INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(cases_in(kCases)),
                          [](const auto& c) { return c.param; });
 
 }  // namespace

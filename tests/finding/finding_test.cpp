@@ -291,6 +291,17 @@ TEST(PythonStacks, NameTheProgramsOwnFrames) {
   EXPECT_FALSE(is_launched_by_python(race()));
 }
 
+// pytest runs a test through a dozen of its own frames.
+TEST(PythonStacks, LeaveOutTheFramesOfPytest) {
+  Access access{.code = {.kernel = "scale"}};
+  access.code.launched_at.stack = {{{"test_scale.py", 7}, "test_scale", true},
+                                   {{"/usr/lib/python3/dist-packages/_pytest/python.py", 195}, "call", true},
+                                   {{"/usr/lib/python3/dist-packages/pluggy/_callers.py", 39}, "all", true},
+                                   {{"run_tests.py", 3}, "<module>", true}};
+  EXPECT_EQ(origin_lines({.kind = Kind::OutOfBounds, .evidence = std::move(access)}),
+            std::vector<std::string>{"launched at test_scale.py:7 in test_scale, called at run_tests.py:3"});
+}
+
 TEST(PythonStacks, AreInEventsAndReports) {
   const auto back = finding_from_event(to_event(launched_from_python()));
   ASSERT_TRUE(back);

@@ -12,12 +12,12 @@ using contract::DType;
 using contract::Tensor;
 
 // Each element by itself, some with an exp that overflows f32 on the way to a result of 0.
-struct Case {
+struct ElementWise {
   contract::Contract contract;
   reference::Reference reference;
   contract::Bindings bindings;
 
-  Case() {
+  ElementWise() {
     auto parsed = contract::parse(R"toml(
 [kernel]
 source = "k.cu"
@@ -68,7 +68,7 @@ double truncated(double value) {
 // Every simulation has the NaN of inf * 0, so it is the mark of none. Some of the others are off by a rounding, as those of any sum in another
 // order are.
 TEST(DefectMatch, NanThatASoundKernelHasTooIsEvidenceForNoDefect) {
-  const Case test;
+  const ElementWise test;
   const auto match = test.match([](int i, double value) {
     return i % 16 != 0 ? NAN : i % 128 == 0 ? value * (1 + 0x1p-7) : value;
   });
@@ -76,7 +76,7 @@ TEST(DefectMatch, NanThatASoundKernelHasTooIsEvidenceForNoDefect) {
 }
 
 TEST(DefectMatch, TheOtherElementsStillTell) {
-  const Case test;
+  const ElementWise test;
   const auto match = test.match([](int i, double value) { return i % 16 != 0 ? NAN : truncated(value); });
   ASSERT_TRUE(match);
   EXPECT_EQ(match->defect.name, "truncating-store");

@@ -171,7 +171,7 @@ TEST_F(Elementwise, nothing_agrees_where_a_block_was_seen_out_of_bounds) {
 
 // ---- rows, in CUDA C++
 
-constexpr const char* kRows = R"(
+constexpr const char* kRowKernels = R"(
 #include <math_constants.h>
 __device__ float block_sum(float own) {
   __shared__ float parts[8];
@@ -217,7 +217,7 @@ class Rows : public Values {
   }
 
   ValuesOutcome run(const std::string& defines, const std::vector<std::string>& kernels) {
-    return compare(contract("k.cu", defines + kRows, R"toml([kernel]
+    return compare(contract("k.cu", defines + kRowKernels, R"toml([kernel]
 source = "k.cu"
 entry = "rms"
 args = ["x", "y", "R", "C", "workspace", "stream"]

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,19 @@ def run_pytest(*arguments):
         stderr=subprocess.STDOUT,
         universal_newlines=True,
     )
+
+
+@needs_pytest
+class TableTest(unittest.TestCase):
+    """The plugin runs without the program, so it has its own list of what each check finds."""
+
+    def test_its_checks_and_kinds_are_those_of_the_program(self):
+        from assay.pytest_plugin import DEFAULT_CHECKS, KINDS_OF_CHECKS
+
+        kinds = re.findall(r'ASSAY_KIND\(\w+, "([^"]+)"', (ROOT / "src/finding/kinds.def").read_text())
+        checks = re.findall(r'ASSAY_CHECK\(\w+, "([^"]+)"', (ROOT / "src/protocol/checks.def").read_text())
+        self.assertLessEqual(set(KINDS_OF_CHECKS) | set(DEFAULT_CHECKS.split(",")), set(checks))
+        self.assertLessEqual(set().union(*KINDS_OF_CHECKS.values()), set(kinds))
 
 
 @needs_pytest

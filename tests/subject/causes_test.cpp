@@ -21,6 +21,7 @@
 #include <sstream>
 #include <thread>
 
+#include "cases.h"
 #include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
@@ -42,21 +43,6 @@ double busy() {
   double load = 0;
   if (getloadavg(&load, 1) != 1) return 2;
   return std::max(2.0, 2 * load / std::thread::hardware_concurrency());
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<std::string> case_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kCases))
-    if (entry.path().extension() == ".cu") names.push_back(entry.path().stem());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 struct Case {
@@ -92,10 +78,10 @@ class Causes : public ::testing::TestWithParam<std::string> {};
 TEST_P(Causes, AreNamed) {
   if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
   const fs::path source = kCases / (GetParam() + ".cu");
-  Case expected = parse(read(source));
+  Case expected = parse(file_text(source));
   std::string pattern = (fs::temp_directory_path() / "assay-causes-XXXXXX").string();
   const fs::path folder = mkdtemp(pattern.data());
-  std::string contract = read(kCases / (expected.says.at("contract").at(0) + ".toml"));
+  std::string contract = file_text(kCases / (expected.says.at("contract").at(0) + ".toml"));
   contract.replace(contract.find("SOURCE"), 6, source.string());
   std::ofstream(folder / "k.toml") << contract;
 
@@ -113,7 +99,7 @@ TEST_P(Causes, AreNamed) {
                                         std::to_string(budget)};
     for (const std::string& option : expected.says["options"]) command.push_back(option);
     ran = run_command(command, 60 * busy());
-    report = json::parse(read(folder / "report.json"), nullptr, false);
+    report = json::parse(file_text(folder / "report.json"), nullptr, false);
   };
   check();
   // A machine that was held up for seconds has not looked for all causes.
@@ -155,7 +141,7 @@ TEST_P(Causes, AreNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Causes, ::testing::ValuesIn(case_names()),
+INSTANTIATE_TEST_SUITE_P(Cases, Causes, ::testing::ValuesIn(cases_in(kCases)),
                          [](const auto& named) { return named.param; });
 
 }  // namespace

@@ -95,8 +95,8 @@ constexpr const char *kLoadStage = "the comparison of repeated calls",
 constexpr int64_t kMostBytes = int64_t{256} << 20;  // that a call may write to
 constexpr uint64_t kScratchWords = 1 << 20;
 constexpr unsigned kCompareThreads = 256, kMostBlocks = 1024;
-constexpr int kMultiprocessorCount = 16, kClockRate = 13;  // cudaDeviceAttr
-constexpr int64_t kShown = 16;                             // bytes of what differs
+constexpr int kClockRate = 13;     // cudaDevAttrClockRate
+constexpr int64_t kShown = 16;     // bytes of what differs
 constexpr int kGlobalCapture = 0;  // cudaStreamCaptureModeGlobal: what a replay would not repeat is refused
 struct Found {
   uint64_t count = 0, first = ~uint64_t{0};
@@ -319,7 +319,7 @@ std::optional<LoadDifference> Load::repeat(uint64_t seed, const Call& call) {
   restore();
   if (!idle)
     for (int i = 0; i < kBeside; ++i)
-      occupy(mix(seed, static_cast<uint64_t>(10 + i)), beside_[i], 10 + mix(seed, 20) % 100);
+      occupy(mix(seed, 10 + static_cast<uint64_t>(i)), beside_[i], 10 + mix(seed, 20) % 100);
   if (on_streams_ && seed % 3 == 1) occupy(mix(seed, 30), streams_[0], 1 + mix(seed, 31) % 20);
   const bool between = between_ && seed % 5 == 3;
   if (between) between_();

@@ -10,6 +10,8 @@
 
 namespace assay::worker {
 
+inline constexpr int kMultiprocessorCount = 16;  // cudaDevAttrMultiProcessorCount
+
 using Stream = void*;
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;

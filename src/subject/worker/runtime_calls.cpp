@@ -37,10 +37,9 @@ namespace {
 
 constexpr int kFill = 0xff;  // a NaN in every float format, and no small integer
 constexpr unsigned kNonBlocking = 1;
-constexpr int kMultiprocessorCount = 16;  // cudaDevAttrMultiProcessorCount
 
 struct Functions {
-#define ASSAY_FUNCTION(name) void* name = nullptr;
+#define ASSAY_FUNCTION(name) void* name = nullptr;  // NOLINT(bugprone-macro-parentheses): a name
   ASSAY_PASSED(ASSAY_FUNCTION)
 #undef ASSAY_FUNCTION
 };
