@@ -21,7 +21,7 @@
   $('totals').textContent = [count(data.counts.allocations, 'allocation'), count(data.counts.operations, 'operation'),
     count(data.counts.findings, 'finding'), 'held at the end: ' + (held.length ? bytes(heldBytes) : 'nothing'), time(data.end)].join(' · ');
   $('peak').textContent = data.peak.bytes
-    ? 'Peak: ' + bytes(data.peak.bytes) + ' at ' + time(data.peak.seconds) + ', in ' + count(data.peak.held.length, 'allocation') + '.'
+    ? 'Peak: ' + bytes(data.peak.bytes) + ' at ' + time(data.peak.seconds) + ', in ' + count(data.peak.allocations, 'allocation') + '.'
     : 'No device memory was allocated.';
   if (data.counts.allocations > data.allocations.length)
     $('peak').textContent += ' The ' + data.allocations.length.toLocaleString('en') + ' largest allocations are shown.';
