@@ -127,8 +127,7 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
   std::string bytes = bytes_of(application.library);
   subject::Subject subject;
   subject.library = application.library;
-  const bool tensor_cores =
-      application.library.empty() || subject::may_use_tensor_cores(subject, contract->kernel.arch);
+  const bool tensor_cores = bytes.empty() || subject::may_use_tensor_cores(subject, contract->kernel.arch);
   std::unique_ptr<Watched> watched(
       new Watched(std::move(*contract), std::move(*settings), std::move(*reference), tensor_cores));
   watched->of_ = application;

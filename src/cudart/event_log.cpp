@@ -27,22 +27,17 @@ constexpr uint64_t kChunk =
     256 << 10;  // bytes: thousands of events for each of the system calls that a chunk takes
 
 // Appends zeros, so that the file has the room: a mapping of a file that cannot grow would end the program when it is
-// written to. Returns where they begin; -1: there is no room.
+// written to. Returns where they begin; -1: there is no room. At once, since other processes append to the file, too.
 off_t append_zeros(int file, uint64_t bytes) {
   static constexpr char kZeros[64 << 10] = {};
-  uint64_t written = 0;
-  while (written < bytes) {
-    iovec parts[16];
-    int count = 0;
-    for (uint64_t at = written; at < bytes && count < 16; at += sizeof kZeros)
-      parts[count++] = {const_cast<char*>(kZeros), std::min<uint64_t>(sizeof kZeros, bytes - at)};
-    const ssize_t done = writev(file, parts, count);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return -1;
-    if (static_cast<uint64_t>(done) < bytes - written && count < 16) return -1;  // the disk is full
-    written += static_cast<uint64_t>(done);
-  }
-  const off_t end = lseek(file, 0, SEEK_CUR);
+  std::vector<iovec> parts;  // a few hundred for the longest record: fewer than a call may have
+  for (uint64_t at = 0; at < bytes; at += sizeof kZeros)
+    parts.push_back({const_cast<char*>(kZeros), std::min<uint64_t>(sizeof kZeros, bytes - at)});
+  ssize_t done = 0;
+  do done = writev(file, parts.data(), static_cast<int>(parts.size()));
+  while (done < 0 && errno == EINTR);
+  if (done >= 0 && static_cast<uint64_t>(done) < bytes) errno = ENOSPC;
+  const off_t end = static_cast<uint64_t>(done) == bytes ? lseek(file, 0, SEEK_CUR) : -1;
   return end < 0 ? -1 : end - static_cast<off_t>(bytes);
 }
 

@@ -67,13 +67,13 @@ TEST_F(EventLogTest, LongLinesAndOtherWriters) {
   const std::string line = protocol::encode(protocol::UnsupportedEvent{"other"}) + "\n";
   const int other = open_file();
   EXPECT_EQ(write(other, line.data(), line.size()), static_cast<ssize_t>(line.size()));
-  EXPECT_TRUE(log.add_line(protocol::encode(protocol::CodeEvent{std::string(700'000, 'x')})));
+  EXPECT_TRUE(log.add_line(protocol::encode(protocol::CodeEvent{std::string(3'000'000, 'x')})));
   EXPECT_TRUE(log.add(allocation(1, 0)));
   const auto all = events();
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(std::get<protocol::UnsupportedEvent>(all[0]).what, "first");
   EXPECT_EQ(std::get<protocol::UnsupportedEvent>(all[1]).what, "other");
-  EXPECT_EQ(std::get<protocol::CodeEvent>(all[2]).ptx.size(), 700'000u);
+  EXPECT_EQ(std::get<protocol::CodeEvent>(all[2]).ptx.size(), 3'000'000u);
   EXPECT_EQ(std::get<protocol::AllocationEvent>(all[3]).id, 1u);
 }
 
