@@ -2,11 +2,14 @@
 
     python3 bench/activity/overhead.py time [--launches 500] [--rounds 5] [--program './softmax 2000 784 0 2']
                                                                              # processor time, with and without files
+    python3 bench/activity/overhead.py table [--rounds 9] [--built FOLDER]   # the same for the programs of docs/measurements/activity.md
     python3 bench/activity/overhead.py size [--events 1000000]               # of the files for that many events, made up
     python3 bench/activity/overhead.py program [--launches 100000]           # of the files of a program that was run
 
 `time` runs a program with and without files at the same time on one core, so that whatever else the machine does slows all of them down
 alike. Runs one after the other differ by more than the files cost.
+
+`--built FOLDER` has the programs `many` and `cuda_host` already, for a machine without nvcc (`overhead.py build --built FOLDER` makes them).
 """
 
 import argparse
@@ -44,16 +47,48 @@ def processor_seconds(commands, folder):
     return seconds
 
 
-def build(folder):
-    nvcc = ["nvcc", "-g", "-lineinfo", "-cudart", "shared", "-arch=sm_90", "-o", "many", HERE / "many.cu"]
-    subprocess.run(nvcc, cwd=folder, check=True)
+# Workloads of bench/workloads.h (name, n, k, repeats) and launches of many.cu (launches, threads of each).
+PROGRAMS = ["cuda_host softmax 2048 784 3", "cuda_host reduction 4194304 16 6", "cuda_host transpose 1024 0 12",
+            "cuda_host matmul_tiled 256 256 6", "cuda_host histogram 2097152 16 8", "many 500", "many 10000 256"]
+
+
+def build(folder, *names):
+    sources = {"many": HERE / "many.cu", "cuda_host": HERE.parent / "cuda_host.cu"}
+    for name in names:
+        subprocess.run(["nvcc", "-O3", "-std=c++20", "-g", "-lineinfo", "-cudart", "shared", "-arch=sm_90", "-I", HERE.parent, "-o", name,
+                        sources[name]], cwd=folder, check=True)
 
 
 def measure_time(options, folder):
     program = shlex.split(options.program)
     if not program:
-        build(folder)
+        build(folder, "many")
         program = [str(folder / "many"), str(options.launches)]
+    seconds, ratios = cost_of(program, options, folder)
+    print(f"{' '.join(program)}: {statistics.median(seconds):.2f} s without files; {options.rounds} rounds\n")
+    print("| files | more processor time: median of the rounds (least and most) |\n| --- | --- |")
+    for name, list_ in ratios.items():
+        print(f"| {name} | {text_of(list_)} |")
+
+
+def measure_table(options, folder):
+    built = Path(options.built) if options.built else folder
+    if not options.built:
+        build(folder, "many", "cuda_host")
+    print(f"{options.rounds} rounds; more processor time: median (least and most)\n")
+    print(f"| program | time without files, s | {' | '.join(f'`{name}`' for name in VARIANTS)} |\n| --- |{' --- |' * (1 + len(VARIANTS))}")
+    for words in PROGRAMS:
+        name, *rest = words.split()
+        seconds, ratios = cost_of([str(built / name), *rest], options, folder)
+        print(f"| {words} | {statistics.median(seconds):.2f} | {' | '.join(text_of(list_) for list_ in ratios.values())} |", flush=True)
+
+
+def text_of(ratios):
+    return f"{statistics.median(ratios):.1f} % ({min(ratios):.1f} to {max(ratios):.1f})"
+
+
+def cost_of(program, options, folder):
+    """Seconds without files, and per cent more with them, of each round."""
     run = [options.assay, "run", "--threads", "1", "--quiet"]
     commands = {name: [*run, *files, "--", *program] for name, files in {"none": [], **VARIANTS}.items()}
     seconds, ratios = [], {name: [] for name in VARIANTS}
@@ -66,10 +101,7 @@ def measure_time(options, folder):
         seconds.append(used["none"])
         for name in VARIANTS:
             ratios[name].append(100 * (used[name] / used["none"] - 1))
-    print(f"{' '.join(program)}: {statistics.median(seconds):.2f} s without files; {options.rounds} rounds\n")
-    print("| files | more processor time: median of the rounds (least and most) |\n| --- | --- |")
-    for name, list_ in ratios.items():
-        print(f"| {name} | {statistics.median(list_):.1f} % ({min(list_):.1f} to {max(list_):.1f}) |")
+    return seconds, ratios
 
 
 def measure_size(options, folder):
@@ -98,7 +130,7 @@ def measure_size(options, folder):
 
 def measure_program(options, folder):
     """The events of a real run: small launches, each with an allocation, a fill and a free; all checks on."""
-    build(folder)
+    build(folder, "many")
     files = [part for name in ("--memory --trace", "--html") for part in VARIANTS[name]]
     begun = time.time()
     subprocess.run([options.assay, "run", "--quiet", *files, "--", "./many", str(options.launches), "256"], cwd=folder, check=True,
@@ -114,16 +146,20 @@ def measure_program(options, folder):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("what", choices=["time", "size", "program"])
+    arguments.add_argument("what", choices=["time", "table", "build", "size", "program"])
     arguments.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
     arguments.add_argument("--launches", type=int, help="500, or 100000 of a program")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--program", default="", help="to time, with its arguments; otherwise many.cu")
+    arguments.add_argument("--built", default="", help="folder of the programs of `table`")
     arguments.add_argument("--events", type=int, default=1_000_000)
     options = arguments.parse_args()
     options.launches = options.launches or (100_000 if options.what == "program" else 500)
+    if options.what == "build":
+        build(Path(options.built), "many", "cuda_host")
+        return
     with tempfile.TemporaryDirectory() as folder:
-        {"time": measure_time, "size": measure_size, "program": measure_program}[options.what](options, Path(folder))
+        {"time": measure_time, "table": measure_table, "size": measure_size, "program": measure_program}[options.what](options, Path(folder))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <numeric>
 #include <span>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "activity/activity.h"
 #include "activity/html_page.h"
-#include "activity/json_text.h"
+#include "activity/pieces.h"
 #include "base/symbol.h"
 #include "finding/json.h"
 #include "finding/message.h"
@@ -32,130 +34,92 @@ std::string place_of(const std::vector<Frame>& stack) {
   return stack.empty() ? "" : stack.front().function;
 }
 
-// An object of JSON as text, field by field.
-class ObjectText {
- public:
-  explicit ObjectText(std::string& text) : text_(text) { text_ += '{'; }
-
-  ObjectText& field(std::string_view name, std::string_view value) {
-    key(name);
-    append_quoted(text_, value);
-    return *this;
-  }
-  // No pointer to characters is one.
-  ObjectText& field(std::string_view name, std::same_as<bool> auto value) {
-    return written(name, value ? "true" : "false");
-  }
-  // Finite.
-  template <class Number>
-  requires(std::integral<Number> && !std::same_as<Number, bool>) ||
-      std::floating_point<Number> ObjectText& field(std::string_view name, Number value) {
-    key(name);
-    append_number(text_, value);
-    return *this;
-  }
-  // JSON already.
-  ObjectText& written(std::string_view name, std::string_view json) {
-    key(name);
-    text_ += json;
-    return *this;
-  }
-  void end() { text_ += '}'; }
-
- private:
-  void key(std::string_view name) {
-    text_ += text_.back() == '{' ? "\"" : ",\"";
-    text_ += name;
-    text_ += "\":";
-  }
-
-  std::string& text_;
-};
-
-// What many allocations and operations have in common, made once: the lines of a stack, and short names of kernels.
+// What many allocations and operations have in common, made once, as JSON: the lines of a stack, and names.
 class SharedText {
  public:
   explicit SharedText(const Activity& activity) : stacks_(activity.stacks.size()), activity_(activity) {}
 
-  struct Stack {
-    std::string place, frames;  // both as JSON
-  };
-  const Stack& stack(std::size_t at) {
-    Stack& made = stacks_[at];
-    if (!made.place.empty()) return made;
+  // "place":"…","stack":["…","…"]
+  const std::string& stack(std::size_t at) {
+    std::string& made = stacks_[at];
+    if (!made.empty()) return made;
     const std::vector<Frame>& stack = activity_.stacks[at];
-    append_quoted(made.place, place_of(stack));
-    made.frames = '[';
+    made = "\"place\":" + json_string(place_of(stack)) + ",\"stack\":[";
     for (std::size_t i = 0; i < std::min(stack.size(), kMostFrames); ++i) {
-      if (i > 0) made.frames += ',';
-      append_quoted(made.frames, text_of(stack[i]));
+      if (i > 0) made += ',';
+      made += json_string(text_of(stack[i]));
     }
-    made.frames += ']';
+    return made += ']';
+  }
+  const std::string& kernel(std::string_view name) {
+    if (last_kernel_.first == name.data() && last_kernel_.second) return *last_kernel_.second;
+    std::string& made = kernels_[name.data()];
+    if (made.empty()) made = json_string(short_name(std::string(name), kLongestName));
+    last_kernel_ = {name.data(), &made};
     return made;
   }
-  const std::string& kernel(const std::string& name) {
-    std::string& made = kernels_[name];
-    if (made.empty()) made = short_name(name, kLongestName);
+  // "add, add.cu:7"
+  const std::string& writer(const Allocation& one) {
+    if (last_writer_.first == Writer{one.writer.data(), one.file.data(), one.line} && last_writer_.second)
+      return *last_writer_.second;
+    const Writer who{one.writer.data(), one.file.data(), one.line};
+    std::string& made = writers_[who];
+    if (made.empty()) {
+      const std::string name = short_name(std::string(one.writer), kLongestName);
+      made = json_string(one.writer.empty() ? ""
+                         : one.line > 0
+                             ? fmt::format("{}, {}", name, text_of(Where{std::string(one.file), one.line}))
+                             : name);
+    }
+    last_writer_ = {who, &made};
     return made;
   }
-  std::string writer(const Allocation& one) {
-    if (one.writer.empty()) return "";
-    const std::string& name = kernel(one.writer);
-    return one.written_at.line > 0 ? fmt::format("{}, {}", name, text_of(one.written_at)) : name;
-  }
+  QuotedTexts quoted_text;
 
  private:
-  std::vector<Stack> stacks_;
-  std::unordered_map<std::string, std::string> kernels_;
+  using Writer = std::tuple<const char*, const char*, int>;
+  std::vector<std::string> stacks_;
+  std::unordered_map<const char*, std::string> kernels_;  // by the place of the text, which stays
+  std::map<Writer, std::string> writers_;
+  std::pair<const char*, const std::string*> last_kernel_{};
+  std::pair<Writer, const std::string*> last_writer_{};
   const Activity& activity_;
 };
 
-void add(std::string& text, const Allocation& one, SharedText& shared) {
-  const SharedText::Stack& stack = shared.stack(one.stack);
-  ObjectText object(text);
-  object.field("id", one.id)
-      .field("bytes", one.bytes)
-      .field("label", one.label)
-      .field("host", one.is_host)
-      .field("begin", one.begin);
+void add(Pieces& text, const Allocation& one, SharedText& shared) {
+  text << "{\"id\":" << one.id << ",\"bytes\":" << one.bytes << ",\"label\":" << shared.quoted_text(one.label)
+       << ",\"host\":" << one.is_host << ",\"begin\":" << in_seconds(one.begin).view() << ",\"end\":";
   if (one.is_released)
-    object.field("end", one.end);
+    text << in_seconds(one.end).view();
   else
-    object.written("end", "null");
-  object.field("counted", one.is_counted)
-      .field("never_written", one.never_written)
-      .field("never_read", one.never_read)
-      .field("last_use", one.last_use)
-      .field("writer", shared.writer(one))
-      .written("place", stack.place)
-      .written("stack", stack.frames)
-      .end();
+    text << "null";
+  text << ",\"counted\":" << one.is_counted << ",\"never_written\":" << one.never_written
+       << ",\"never_read\":" << one.never_read << ",\"last_use\":" << in_seconds(one.last_use).view()
+       << ",\"writer\":" << shared.writer(one) << ',' << shared.stack(one.stack) << '}';
 }
 
-void add(std::string& text, const protocol::OperationEvent& one, SharedText& shared) {
+void add(Pieces& text, const Operation& one, SharedText& shared) {
   using protocol::OperationKind;
-  const auto dims = [](const std::array<uint32_t, 3>& dim) {
-    return fmt::format("{} x {} x {}", dim[0], dim[1], dim[2]);
+  const auto extents = [&](const std::array<uint32_t, 3>& dim) {
+    text << dim[0] << " x " << dim[1] << " x " << dim[2];
   };
-  ObjectText object(text);
-  object.field("stream", one.stream)
-      .field("begin", one.begin)
-      .field("end", one.end)
-      .field("fault", one.fault);
+  text << "{\"stream\":" << one.stream << ",\"begin\":" << in_seconds(one.begin).view()
+       << ",\"end\":" << in_seconds(one.end).view() << ",\"fault\":" << shared.quoted_text(one.fault);
   if (one.kind == OperationKind::Kernel) {
-    object.field("kind", "kernel")
-        .field("name", shared.kernel(one.kernel))
-        .field("detail", fmt::format("grid {}, block {}, {} warp instructions", dims(one.grid),
-                                     dims(one.block), one.warp_instructions));
-  } else {
-    const bool is_copy = one.kind == OperationKind::Copy;
-    object.field("kind", is_copy ? "copy" : "fill")
-        .field("name", !is_copy ? "memset"
-                                : fmt::format("copy, {} to {}", one.from_host ? "host" : "device",
-                                              one.to_host ? "host" : "device"))
-        .field("detail", fmt::format("{} bytes", one.bytes));
+    text << ",\"kind\":\"kernel\",\"name\":" << shared.kernel(one.kernel) << ",\"detail\":\"grid ";
+    extents(one.grid);
+    text << ", block ";
+    extents(one.block);
+    text << ", " << one.warp_instructions << " warp instructions\"}";
+    return;
   }
-  object.end();
+  constexpr std::string_view kCopies[] = {"device to device", "device to host", "host to device",
+                                          "host to host"};
+  if (one.kind == OperationKind::Copy)
+    text << ",\"kind\":\"copy\",\"name\":\"copy, " << kCopies[2 * one.from_host + one.to_host];
+  else
+    text << ",\"kind\":\"fill\",\"name\":\"memset";
+  text << "\",\"detail\":\"" << one.bytes << " bytes\"}";
 }
 
 // The positions of the first `most` by `key`, in their own order.
@@ -164,22 +128,26 @@ std::vector<std::size_t> largest(const std::vector<Item>& all, std::size_t most,
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (all.size() <= most) return order;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return key(all[a]) > key(all[b]); });
+  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(most),
+                           [&](std::size_t a, std::size_t b) {
+                             const auto first = key(all[a]), second = key(all[b]);
+                             return first != second ? first > second : a < b;
+                           });
   order.resize(most);
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   return order;
 }
 
 template <class Item>
-std::string list_of(const std::vector<Item>& all, const std::vector<std::size_t>& chosen,
-                    SharedText& shared) {
-  std::string text = "[";
+void add_list(Pieces& text, std::string_view name, const std::vector<Item>& all,
+              const std::vector<std::size_t>& chosen, SharedText& shared) {
+  text << name;
+  char before = '[';
   for (const std::size_t i : chosen) {
-    if (text.size() > 1) text += ',';
+    text << std::exchange(before, ',');
     add(text, all[i], shared);
   }
-  return text + ']';
+  text << (chosen.empty() ? "[]" : "]");
 }
 
 Json findings_of(const Activity& activity) {
@@ -194,49 +162,54 @@ Json findings_of(const Activity& activity) {
   return findings;
 }
 
+// Nothing in it looks like a tag.
 std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
+  return text;
 }
 
-std::string data_of(const Activity& activity, const std::string& program) {
+void add_data(Pieces& text, const Activity& activity, const std::string& program) {
   const Peak peak = peak_of(activity);
   Json held = Json::array();
-  for (const std::size_t i : peak.held) held.push_back(activity.allocations[i].id);
+  for (const std::size_t i : std::span(peak.held).first(std::min(peak.held.size(), kMostAllocations)))
+    held.push_back(activity.allocations[i].id);
   const Json counts = {{"allocations", activity.allocations.size()},
                        {"operations", activity.operations.size()},
                        {"findings", activity.findings.size()}};
   SharedText shared(activity);
-  std::string text;
-  ObjectText(text)
-      .written("program", dumped(Json(program)))
-      .field("end", activity.end)
-      .written("counts", dumped(counts))
-      .written("peak", dumped({{"bytes", peak.bytes}, {"seconds", peak.seconds}, {"held", std::move(held)}}))
-      .written("allocations", list_of(activity.allocations,
-                                      largest(activity.allocations, kMostAllocations,
-                                              [](const Allocation& one) { return one.bytes; }),
-                                      shared))
-      .written("operations",
-               list_of(activity.operations,
-                       largest(activity.operations, kMostOperations,
-                               [](const protocol::OperationEvent& one) { return one.end - one.begin; }),
-                       shared))
-      .written("findings", dumped(findings_of(activity)))
-      .end();
-  return text;
+  text << "{\"program\":" << json_string(program) << ",\"end\":" << in_seconds(activity.end).view()
+       << ",\"counts\":" << dumped(counts) << ",\"peak\":"
+       << dumped({{"bytes", peak.bytes},
+                  {"seconds", peak.seconds},
+                  {"allocations", peak.held.size()},
+                  {"held", std::move(held)}});
+  add_list(text, ",\"allocations\":", activity.allocations,
+           largest(activity.allocations, kMostAllocations, [](const Allocation& one) { return one.bytes; }),
+           shared);
+  add_list(
+      text, ",\"operations\":", activity.operations,
+      largest(activity.operations, kMostOperations, [](const Operation& one) { return one.end - one.begin; }),
+      shared);
+  text << ",\"findings\":" << dumped(findings_of(activity)) << '}';
 }
 
 }  // namespace
 
-std::string page(const Activity& activity, const std::string& program) {
-  std::string data = data_of(activity, program);
-  // JSON inside of a script element: nothing in it may look like a tag.
-  for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
-  std::string text(kPage_html);
-  const std::pair<std::string_view, std::string_view> parts[] = {
-      {"{{css}}", kPage_css}, {"{{js}}", kPage_js}, {"{{data}}", data}};
-  for (const auto& [mark, content] : parts) text.replace(text.find(mark), mark.size(), content);
-  return text;
+void page(const Activity& activity, const std::string& program, const Sink& sink) {
+  Pieces text(sink);
+  std::string_view rest = kPage_html;
+  const auto put_until = [&](std::string_view mark) {
+    const std::size_t at = rest.find(mark);
+    text << rest.substr(0, at);
+    rest.remove_prefix(at + mark.size());
+  };
+  put_until("{{css}}");
+  text << kPage_css;
+  put_until("{{data}}");
+  add_data(text, activity, program);
+  put_until("{{js}}");
+  text << kPage_js << rest;
 }
 
 }  // namespace assay::activity

@@ -5,69 +5,81 @@
 // bytes, strings of at most 4 GiB, a thousand items at a time.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <limits>
 #include <map>
 
 #include "activity/activity.h"
+#include "activity/changes.h"
+#include "activity/pieces.h"
 
 namespace assay::activity {
 
 namespace {
 
+// Python refuses to read anything else. File names and functions of a program may be any bytes.
+std::string as_utf8(const std::string& text) {
+  if (std::ranges::all_of(text, [](char c) { return c >= 0; })) return text;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
+// Items of a list that are appended at once.
+constexpr std::size_t kAtOnce = 1000;
+
 class Pickle {
  public:
-  Pickle() { bytes_ = "\x80\x04"; }
-  std::string take() { return std::move(bytes_) + '.'; }
+  explicit Pickle(const Sink& sink) : bytes_(sink) { bytes_ << "\x80\x04"; }
 
-  void mark() { bytes_ += '('; }
-  void dict() { bytes_ += '}'; }
-  void set_items() { bytes_ += 'u'; }
-  void list() { bytes_ += ']'; }
-  void append_items() { bytes_ += 'e'; }
-  void pair() { bytes_ += '\x86'; }
-  void no() { bytes_ += '\x89'; }
+  void mark() { bytes_ << '('; }
+  void dict() { bytes_ << '}'; }
+  void set_items() { bytes_ << 'u'; }
+  void list() { bytes_ << ']'; }
+  void append_items() { bytes_ << 'e'; }
+  void pair() { bytes_ << '\x86'; }
+  void no() { bytes_ << '\x89'; }
+  void stop() { bytes_ << '.'; }
 
   void number(uint64_t value) {
     if (value < 256) {
-      bytes_ += 'K';
-      little_endian(value, 1);
+      little_endian<1>('K', value);
     } else if (value < 65536) {
-      bytes_ += 'M';
-      little_endian(value, 2);
+      little_endian<2>('M', value);
     } else if (value <= static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) {
-      bytes_ += 'J';
-      little_endian(value, 4);
+      little_endian<4>('J', value);
     } else {
-      bytes_ += "\x8a\x08";
-      little_endian(std::min(value, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())), 8);
+      bytes_ << '\x8a';
+      little_endian<8>('\x08', std::min(value, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
     }
   }
   // Equal strings are written once.
   void text(const std::string& value) {
     if (const auto known = texts_.find(value); known != texts_.end()) return again(known->second);
-    if (value.size() < 256) {
-      bytes_ += '\x8c';
-      little_endian(value.size(), 1);
-    } else {
-      bytes_ += 'X';
-      little_endian(value.size(), 4);
-    }
-    bytes_ += value;
-    texts_[value] = remember();
+    texts_[value] = new_text(as_utf8(value));
+  }
+  // A key or word that is written again and again: it knows where it was kept.
+  struct Word {
+    std::string_view text;
+    uint32_t kept = 0;  // plus one; 0: not yet
+  };
+  void word(Word& word) {
+    if (word.kept != 0) return again(word.kept - 1);
+    word.kept = new_text(word.text) + 1;
   }
   // Keeps what was written last, for again().
   uint32_t remember() {
-    bytes_ += '\x94';
+    bytes_ << '\x94';
     return memo_++;
   }
   void again(uint32_t number) {
-    bytes_ += number < 256 ? 'h' : 'j';
-    little_endian(number, number < 256 ? 1 : 4);
+    if (number < 256)
+      little_endian<1>('h', number);
+    else
+      little_endian<4>('j', number);
   }
 
   template <class Items, class Write>
   void items(const Items& all, Write write) {
-    constexpr std::size_t kAtOnce = 1000;
     list();
     std::size_t count = 0;
     for (const auto& item : all) {
@@ -85,47 +97,40 @@ class Pickle {
     text(key);
     text(value);
   }
-
- private:
-  void little_endian(uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+  void entry(Word& key, uint64_t value) {
+    word(key);
+    number(value);
   }
 
-  std::string bytes_;
+ private:
+  uint32_t new_text(std::string_view value) {
+    if (value.size() < 256)
+      little_endian<1>('\x8c', value.size());
+    else
+      little_endian<4>('X', value.size());
+    bytes_ << value;
+    return remember();
+  }
+  template <int N>
+  void little_endian(char opcode, uint64_t value) {
+    char bytes[1 + sizeof value];
+    bytes[0] = opcode;
+    std::memcpy(bytes + 1, &value, sizeof value);  // as this machine has it
+    bytes_ << std::string_view(bytes, 1 + N);
+  }
+  static_assert(std::endian::native == std::endian::little);
+
+  Pieces bytes_;
   std::map<std::string, uint32_t> texts_;
   uint32_t memo_ = 0;
 };
 
-// One line of the viewer's history.
-struct Entry {
-  double seconds = 0;
-  const char* action = "";
-  uint64_t address = 0, bytes = 0, free = 0;
-  std::size_t stack = 0;
-};
-
-std::vector<Entry> history(const Activity& activity) {
-  std::vector<Entry> entries;
-  for (const Allocation& one : activity.allocations) {
-    if (one.is_host) continue;
-    for (const char* action : {"segment_alloc", "alloc"})
-      entries.push_back({one.begin, action, one.address, one.bytes, 0, one.stack});
-    if (!one.is_released) continue;
-    for (const char* action : {"free_requested", "free_completed", "segment_free"})
-      entries.push_back({one.end, action, one.address, one.bytes, 0, one.stack});
-  }
-  for (const OutOfMemory& failed : activity.out_of_memory)
-    entries.push_back({failed.seconds, "oom", 0, failed.bytes, failed.free, failed.stack});
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& a, const Entry& b) { return a.seconds < b.seconds; });
-  return entries;
-}
-
 class Snapshot {
  public:
-  explicit Snapshot(const Activity& activity) : activity_(activity), stacks_(activity.stacks.size()) {}
+  Snapshot(const Activity& activity, const Sink& sink)
+      : activity_(activity), pickle_(sink), stacks_(activity.stacks.size()) {}
 
-  std::string run() {
+  void run() {
     std::vector<const Allocation*> held;
     for (const Allocation& one : activity_.allocations)
       if (!one.is_host && !one.is_released) held.push_back(&one);
@@ -136,19 +141,19 @@ class Snapshot {
     pickle_.text("device_traces");
     pickle_.list();
     pickle_.mark();
-    pickle_.items(history(activity_), [&](const Entry& one) { entry(one); });
+    history();
     pickle_.append_items();
     pickle_.text("allocator_settings");
     pickle_.dict();
     pickle_.text("external_annotations");
     pickle_.list();
     pickle_.set_items();
-    return pickle_.take();
+    pickle_.stop();
   }
 
  private:
   void frames(std::size_t stack) {
-    pickle_.text("frames");
+    pickle_.word(frames_);
     if (stacks_[stack] != 0) return pickle_.again(stacks_[stack] - 1);
     pickle_.items(activity_.stacks[stack], [&](const Frame& frame) {
       pickle_.dict();
@@ -161,18 +166,58 @@ class Snapshot {
     stacks_[stack] = pickle_.remember() + 1;
   }
 
-  void entry(const Entry& one) {
-    constexpr double kMicroseconds = 1e6;
-    const bool is_failure = one.free != 0 || one.address == 0;
+  // The lines of the viewer's history, in the order of time.
+  void history() {
+    const std::vector<Change> changes = changes_of(activity_);
+    std::vector<const OutOfMemory*> failures;
+    for (const OutOfMemory& failed : activity_.out_of_memory) failures.push_back(&failed);
+    std::ranges::stable_sort(failures, {}, &OutOfMemory::seconds);
+    auto failed = failures.begin();
+    const auto add_failures = [&](double until) {
+      for (; failed != failures.end() && (*failed)->seconds < until; ++failed)
+        add_entry({(*failed)->seconds, &oom_, 0, (*failed)->bytes, (*failed)->free, (*failed)->stack});
+    };
+    pickle_.list();
+    for (const Change& change : changes) {
+      add_failures(change.seconds);
+      const Allocation& one = activity_.allocations[change.allocation];
+      const auto add = [&](Pickle::Word& action) {
+        add_entry({change.seconds, &action, one.address, one.bytes, 0, one.stack});
+      };
+      if (change.is_end) {
+        add(free_requested_);
+        add(free_completed_);
+        add(segment_free_);
+      } else {
+        add(segment_alloc_);
+        add(alloc_);
+      }
+    }
+    add_failures(std::numeric_limits<double>::infinity());
+    if (entries_ % kAtOnce != 0) pickle_.append_items();
+  }
+
+  struct Entry {
+    double seconds = 0;
+    Pickle::Word* action = nullptr;
+    uint64_t address = 0, bytes = 0, free = 0;
+    std::size_t stack = 0;
+  };
+  void add_entry(const Entry& one) {
+    constexpr double kMicroseconds = 1e6, kLongest = 1e9;  // 30 years, in seconds
+    const bool is_failure = one.action == &oom_;
+    if (entries_ % kAtOnce == 0) pickle_.mark();
     pickle_.dict();
     pickle_.mark();
-    pickle_.entry("action", std::string(one.action));
-    pickle_.entry(is_failure ? "device_free" : "addr", is_failure ? one.free : one.address);
-    pickle_.entry("size", one.bytes);
-    pickle_.entry("stream", 0);
-    pickle_.entry("time_us", static_cast<uint64_t>(std::max(0.0, one.seconds) * kMicroseconds));
+    pickle_.word(action_);
+    pickle_.word(*one.action);
+    pickle_.entry(is_failure ? device_free_ : addr_, is_failure ? one.free : one.address);
+    pickle_.entry(size_, one.bytes);
+    pickle_.entry(stream_, 0);
+    pickle_.entry(time_us_, static_cast<uint64_t>(std::clamp(one.seconds, 0.0, kLongest) * kMicroseconds));
     frames(one.stack);
     pickle_.set_items();
+    if (++entries_ % kAtOnce == 0) pickle_.append_items();
   }
 
   // Each allocation of the program is a segment with one block.
@@ -209,12 +254,17 @@ class Snapshot {
   const Activity& activity_;
   Pickle pickle_;
   std::vector<uint32_t> stacks_;  // where each is kept, plus one; 0: not written yet
+  std::size_t entries_ = 0;       // of the history
+  Pickle::Word frames_{"frames"}, action_{"action"}, addr_{"addr"}, device_free_{"device_free"},
+      size_{"size"}, stream_{"stream"}, time_us_{"time_us"};
+  Pickle::Word segment_alloc_{"segment_alloc"}, alloc_{"alloc"}, free_requested_{"free_requested"},
+      free_completed_{"free_completed"}, segment_free_{"segment_free"}, oom_{"oom"};
 };
 
 }  // namespace
 
-std::string memory_snapshot(const Activity& activity) {
-  return Snapshot(activity).run();
+void memory_snapshot(const Activity& activity, const Sink& sink) {
+  Snapshot(activity, sink).run();
 }
 
 }  // namespace assay::activity

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "activity/activity.h"
+#include "activity/changes.h"
 #include "base/symbol.h"
 
 namespace assay::activity {
@@ -15,11 +16,20 @@ std::size_t Recorder::stack_at(uint64_t id) const {
   return found == stack_places_.end() ? 0 : found->second;
 }
 
+std::string_view Recorder::shared(const std::string& text, std::string_view& last) {
+  if (text.empty()) return {};
+  if (last != text) last = *activity_.texts.insert(text).first;
+  return last;
+}
+
 // A program has few kernels and launches them often.
-const std::string& Recorder::name_of(const std::string& kernel) {
-  std::string& name = names_[kernel];
-  if (name.empty() && !kernel.empty()) name = plain_name(kernel);
-  return name;
+std::string_view Recorder::name_of(const std::string& kernel) {
+  if (kernel.empty()) return {};
+  if (last_name_ && last_name_->first == kernel) return last_name_->second;
+  const auto [place, is_new] = names_.try_emplace(kernel);
+  if (is_new) place->second = *activity_.texts.insert(plain_name(kernel)).first;
+  last_name_ = &*place;
+  return place->second;
 }
 
 void Recorder::add(const protocol::Event& event) {
@@ -37,7 +47,7 @@ void Recorder::add_event(const protocol::AllocationEvent& event) {
   activity_.allocations.push_back({.id = event.id,
                                    .address = event.address,
                                    .bytes = event.bytes,
-                                   .label = event.label,
+                                   .label = shared(event.label, last_label_),
                                    .is_host = event.is_host,
                                    .stack = stack_at(event.stack),
                                    .begin = event.seconds});
@@ -55,7 +65,8 @@ void Recorder::add_event(const protocol::ReleaseEvent& event) {
   allocation.never_read = std::min(event.never_read, allocation.bytes);
   allocation.last_use = event.last_use;
   allocation.writer = name_of(event.writer);
-  allocation.written_at = event.written_at;
+  allocation.file = shared(event.written_at.file, last_file_);
+  allocation.line = event.written_at.line;
 }
 
 void Recorder::add_event(const protocol::OutOfMemoryEvent& event) {
@@ -65,8 +76,23 @@ void Recorder::add_event(const protocol::OutOfMemoryEvent& event) {
 
 void Recorder::add_event(const protocol::OperationEvent& event) {
   passed(event.end);
-  activity_.operations.push_back(event);
-  activity_.operations.back().kernel = name_of(event.kernel);
+  activity_.operations.push_back({.id = event.id,
+                                  .stream = event.stream,
+                                  .kind = event.kind,
+                                  .is_graph = event.is_graph,
+                                  .from_host = event.from_host,
+                                  .to_host = event.to_host,
+                                  .called = event.called,
+                                  .returned = event.returned,
+                                  .begin = event.begin,
+                                  .end = event.end,
+                                  .bytes = event.bytes,
+                                  .kernel = name_of(event.kernel),
+                                  .grid = event.grid,
+                                  .block = event.block,
+                                  .shared_bytes = event.shared_bytes,
+                                  .warp_instructions = event.warp_instructions,
+                                  .fault = shared(event.fault, last_fault_)});
 }
 
 void Recorder::add_event(const protocol::FindingEvent& event) {
@@ -90,26 +116,23 @@ Activity Recorder::take(const Frames& frames) {
 }
 
 Peak peak_of(const Activity& activity) {
-  // Ends before begins of the same time: memory that was given back makes room.
-  std::vector<std::pair<double, int64_t>> changes;
-  for (const Allocation& allocation : activity.allocations) {
-    if (allocation.is_host) continue;
-    changes.emplace_back(allocation.begin, static_cast<int64_t>(allocation.bytes));
-    if (allocation.is_released) changes.emplace_back(allocation.end, -static_cast<int64_t>(allocation.bytes));
-  }
-  std::sort(changes.begin(), changes.end());
   Peak peak;
-  int64_t held = 0, most = 0;
-  for (const auto& [seconds, change] : changes) {
-    held += change;
-    if (held <= most) continue;
-    most = held;
-    peak.seconds = seconds;
+  uint64_t held = 0;
+  for (const Change& change : changes_of(activity)) {
+    const uint64_t bytes = activity.allocations[change.allocation].bytes;
+    if (change.is_end) {
+      held -= bytes;
+      continue;
+    }
+    held += bytes;
+    if (held <= peak.bytes) continue;
+    peak.bytes = held;
+    peak.seconds = change.seconds;
   }
-  peak.bytes = static_cast<uint64_t>(most);
   for (std::size_t i = 0; i < activity.allocations.size(); ++i) {
     const Allocation& allocation = activity.allocations[i];
-    if (!allocation.is_host && allocation.begin <= peak.seconds && allocation.end > peak.seconds && most > 0)
+    if (!allocation.is_host && allocation.begin <= peak.seconds && allocation.end > peak.seconds &&
+        peak.bytes > 0)
       peak.held.push_back(i);
   }
   std::stable_sort(peak.held.begin(), peak.held.end(), [&](std::size_t a, std::size_t b) {

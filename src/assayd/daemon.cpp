@@ -284,13 +284,8 @@ void Daemon::raise(Client& client, const Sample& sample, const std::string& kind
                    const SampleVerdict& verdict) {
   Watched& watched = *client.watched;
   const std::string name = fmt::format("{}-{}", watched.name(), kind);
-  std::string kept;
-  if (captures_[&watched] < kCapturesOfAKernel) {
-    ++captures_[&watched];
-    kept = store_.keep(watched.name(), watched.capture(client.application, sample, why));
-  } else {
-    ++store_.captures_dropped;
-  }
+  const std::string kept = store_.keep(watched.name(), kCapturesOfAKernel,
+                                       [&] { return watched.capture(client.application, sample, why); });
   if (store_.is_raised(name)) return;
   const Json alarm = {
       {"alarm", kind},

@@ -43,7 +43,6 @@ class Daemon {
     Application application;
     std::optional<monitor::Ring> ring;
     Watched* watched = nullptr;
-    uint64_t captures = 0;
     bool is_gone = false;
   };
 
@@ -70,7 +69,6 @@ class Daemon {
   std::vector<std::unique_ptr<Client>> clients_;
   std::mutex mutex_;  // of what metrics() reads
   std::vector<std::unique_ptr<Watched>> watched_;
-  std::map<const Watched*, uint64_t> captures_;
   uint64_t refused_ = 0;
 };
 

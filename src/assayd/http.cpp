@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 
 namespace assay::assayd {
@@ -115,7 +116,10 @@ void HttpServer::serve() {
 void HttpServer::answer(int client) const {
   std::string request;
   char part[2048];
-  while (request.find("\r\n\r\n") == std::string::npos && request.size() < kLongestRequest) {
+  // There is one thread: whoever sends byte after byte must not keep it from the others.
+  const auto end_of_patience = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience);
+  while (request.find("\r\n\r\n") == std::string::npos && request.size() < kLongestRequest &&
+         std::chrono::steady_clock::now() < end_of_patience) {
     const ssize_t got = recv(client, part, sizeof part, 0);
     if (got <= 0) break;
     request.append(part, static_cast<std::size_t>(got));

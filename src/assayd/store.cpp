@@ -15,6 +15,18 @@ namespace assay::assayd {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+namespace {
+
+// The name of a file is on the disk when its folder is.
+void sync_folder(const std::string& path) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  fsync(folder);
+  close(folder);
+}
+
+}  // namespace
+
 Result<void> Store::open() {
   std::error_code error;
   for (const char* part : {"alarms", "captures"}) {
@@ -28,7 +40,10 @@ Result<void> Store::open() {
   for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder_) / "alarms", error)) {
     if (entry.path().extension() != ".json") continue;
     Json alarm = Json::parse(text_of(entry.path().string()), nullptr, false);
-    if (alarm.is_object()) alarms_[entry.path().stem().string()] = std::move(alarm);
+    // What cannot be read is an alarm all the same: its name says of which kernel.
+    if (!alarm.is_object())
+      alarm = {{"why", "the file of this alarm is damaged; its name says which kernel it is about"}};
+    alarms_[entry.path().stem().string()] = std::move(alarm);
   }
   return {};
 }
@@ -42,7 +57,10 @@ bool Store::write(const std::string& name, const Json& alarm) {
                        fsync(file) == 0;
   const int number = errno;
   if (file >= 0) close(file);
-  if (is_safe && rename(part.c_str(), path.c_str()) == 0) return true;
+  if (is_safe && rename(part.c_str(), path.c_str()) == 0) {
+    sync_folder(fmt::format("{}/alarms", folder_));
+    return true;
+  }
   ++write_errors;
   last_error = fmt::format("{}: {}", path, std::strerror(number));
   unlink(part.c_str());
@@ -60,16 +78,31 @@ void Store::write_pending() {
     it = write(it->first, it->second) ? pending_.erase(it) : std::next(it);
 }
 
-std::string Store::keep(const std::string& name, const monitor::Capture& capture) {
+// The captures of a kernel are NAME-1.assaycap, NAME-2.assaycap, …
+Store::Kept Store::kept(const std::string& name) const {
+  Kept count;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder_) / "captures", error)) {
+    if (entry.path().extension() != monitor::kCaptureEnding) continue;
+    ++count.all;
+    const std::string stem = entry.path().stem().string();
+    count.of_name += stem.substr(0, stem.rfind('-')) == name;
+  }
+  return count;
+}
+
+std::string Store::keep(const std::string& name, uint64_t most,
+                        const std::function<monitor::Capture()>& capture) {
   std::string path;
   std::error_code error;
-  if (captures >= most_captures_) {
+  const Kept before = kept(name);
+  if (before.of_name >= most || before.all >= most_captures_) {
     ++captures_dropped;
     return "";
   }
   for (int n = 1; path.empty() || fs::exists(path, error); ++n)
     path = fmt::format("{}/captures/{}-{}{}", folder_, name, n, monitor::kCaptureEnding);
-  const auto written = monitor::write_capture(path, capture);
+  const auto written = monitor::write_capture(path, capture());
   if (!written) {
     ++captures_dropped;
     ++write_errors;

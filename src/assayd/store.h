@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,7 +19,7 @@ namespace assay::assayd {
 
 class Store {
  public:
-  // `most_captures`: of all kernels together; older ones are never deleted.
+  // `most_captures`: that the folder may hold, of all kernels together; older ones are never deleted.
   Store(std::string folder, uint64_t most_captures)
       : folder_(std::move(folder)), most_captures_(most_captures) {}
 
@@ -33,14 +34,20 @@ class Store {
   void write_pending();
   uint64_t pending() const { return pending_.size(); }
 
-  // The path of the capture; empty: it was not written.
-  std::string keep(const std::string& name, const monitor::Capture& capture);
+  // The path of the capture; empty: it was not written. There are at most `most` of one name, in the folder: those that an
+  // assayd before this one wrote count, too.
+  std::string keep(const std::string& name, uint64_t most, const std::function<monitor::Capture()>& capture);
 
-  uint64_t captures = 0, captures_dropped = 0, write_errors = 0;
+  uint64_t captures = 0, captures_dropped = 0, write_errors = 0;  // since this one started
   std::string last_error;
 
  private:
   bool write(const std::string& name, const nlohmann::json& alarm);
+
+  struct Kept {
+    uint64_t of_name = 0, all = 0;
+  };
+  Kept kept(const std::string& name) const;
 
   std::string folder_;
   uint64_t most_captures_;

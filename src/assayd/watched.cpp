@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/random.h"
@@ -20,6 +21,12 @@ namespace {
 // Above it, a capture names the library and holds no copy of it.
 constexpr std::size_t kLargestLibrary = 64 << 20;  // bytes
 constexpr std::size_t kDigits = 12;                // of a digest, in names
+
+// A file that an application names. It may be anything: nobody waits for what a pipe or a device has to say.
+std::string bytes_of(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) ? text_of(path) : "";
+}
 
 // As Prometheus wants label values, and as file names may be.
 std::string label_value(std::string_view text) {
@@ -117,11 +124,10 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
   if (!settings) return settings.error();
   auto reference = reference::Reference::make(*contract, subject::cuda_reference(*contract, {}, {}));
   if (!reference) return reference.error();
-  std::string bytes = text_of(application.library);
+  std::string bytes = bytes_of(application.library);
   subject::Subject subject;
   subject.library = application.library;
-  const bool tensor_cores =
-      application.library.empty() || subject::may_use_tensor_cores(subject, contract->kernel.arch);
+  const bool tensor_cores = bytes.empty() || subject::may_use_tensor_cores(subject, contract->kernel.arch);
   std::unique_ptr<Watched> watched(
       new Watched(std::move(*contract), std::move(*settings), std::move(*reference), tensor_cores));
   watched->of_ = application;
@@ -143,7 +149,10 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
 
 void Watched::check_certificate(const Application& application, const std::string& public_key) {
   if (application.certificate.empty()) return;
-  const auto file = read_file(application.certificate);
+  std::error_code error;
+  const auto file = std::filesystem::is_regular_file(application.certificate, error)
+                        ? read_file(application.certificate)
+                        : Error{"there is no such file", application.certificate};
   if (file) certificate_sha256_ = certificate::sha256(*file);
   if (public_key.empty()) return;
   certificate_problem.clear();
@@ -158,7 +167,7 @@ void Watched::check_certificate(const Application& application, const std::strin
   if (!genuine) return fail(genuine.error().text());
   std::string why = why_other_contract(*genuine, application.contract.path, application.contract.bytes);
   if (why.empty() && !application.library.empty())
-    why = why_not_certified(*genuine, application.library, text_of(application.library));
+    why = why_not_certified(*genuine, application.library, bytes_of(application.library));
   if (!why.empty()) return fail(std::move(why));
   certificate_valid = true;
   drift.expect(genuine->profile);
@@ -167,7 +176,7 @@ void Watched::check_certificate(const Application& application, const std::strin
 bool Watched::is_of(const Application& application) const {
   if (application.contract.bytes != of_.contract.bytes || application.device.uuid != of_.device.uuid)
     return false;
-  const std::string bytes = text_of(application.library);
+  const std::string bytes = bytes_of(application.library);
   return (bytes.empty() ? "" : certificate::sha256(bytes)) == library_sha256_;
 }
 

@@ -87,6 +87,8 @@ class PolicyReader {
   void read_age(const TomlEntry& entry) {
     if (entry.value.kind != TomlKind::Integer && entry.value.kind != TomlKind::Real)
       return fail(entry.value.place, "`max_age_days` must be a number");
+    if (!(entry.value.real >= 0))  // nor NaN, which no age would exceed
+      return fail(entry.value.place, "`max_age_days` must not be negative");
     policy_.max_age_days = entry.value.real;
   }
   void read_version(const TomlEntry& entry) {

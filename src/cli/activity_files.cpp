@@ -1,9 +1,15 @@
 #include "cli/activity_files.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
 #include <set>
 
 #include "cli/arguments.h"
-#include "cli/terminal.h"
 
 namespace assay::cli {
 
@@ -29,9 +35,23 @@ void name_findings(std::vector<activity::FoundAt>& found, subject::Places& place
   for (std::size_t i = 0; i < found.size(); ++i) found[i].finding = std::move(findings[i]);
 }
 
-// A name that ends in .gz asks for a packed file: the viewers read both, and the packed one has a twentieth of the size.
-bool write_trace(const std::string& path, const std::string& text) {
-  return write_text(path, path.ends_with(".gz") ? activity::gzip(text) : text);
+// Writes a file as its pieces come. False: that failed, and was said.
+bool write_pieces(const std::string& path, const std::function<void(const activity::Sink&)>& write) {
+  int error = 0;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) error = errno;
+  write([&](std::string_view piece) {
+    while (error == 0 && !piece.empty()) {
+      const ssize_t done = ::write(file, piece.data(), piece.size());
+      if (done >= 0)
+        piece.remove_prefix(static_cast<std::size_t>(done));
+      else if (errno != EINTR)
+        error = errno;
+    }
+  });
+  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
+  if (error != 0) fmt::print(stderr, "assay: {} cannot be written: {}\n", path, std::strerror(error));
+  return error == 0;
 }
 
 }  // namespace
@@ -50,9 +70,17 @@ bool ActivityLog::write(const std::string& program, const std::vector<Suppressio
   const activity::Activity seen =
       recorder_.take([&](const std::vector<std::string>& own) { return places_.frames(own); });
   bool written = true;
-  if (!files.memory.empty()) written &= write_text(files.memory, memory_snapshot(seen));
-  if (!files.trace.empty()) written &= write_trace(files.trace, trace(seen));
-  if (!files.html.empty()) written &= write_text(files.html, page(seen, program));
+  const auto plain_trace = [&](const activity::Sink& sink) { trace(seen, sink); };
+  // The viewers read both, and the packed one has a twentieth of the size.
+  const auto packed_trace = [&](const activity::Sink& sink) { activity::gzip(plain_trace, sink); };
+  if (!files.memory.empty())
+    written &= write_pieces(files.memory, [&](const activity::Sink& sink) { memory_snapshot(seen, sink); });
+  if (files.trace.ends_with(".gz"))
+    written &= write_pieces(files.trace, packed_trace);
+  else if (!files.trace.empty())
+    written &= write_pieces(files.trace, plain_trace);
+  if (!files.html.empty())
+    written &= write_pieces(files.html, [&](const activity::Sink& sink) { page(seen, program, sink); });
   return written;
 }
 

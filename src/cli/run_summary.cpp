@@ -12,13 +12,14 @@
 #include <sstream>
 #include <tuple>
 
+#include "base/mapped_file.h"
 #include "base/symbol.h"
 #include "cli/activity_files.h"
 #include "cli/profile_text.h"
 #include "finding/json.h"
 #include "finding/message.h"
 #include "judge/verdict.h"
-#include "protocol/event.h"
+#include "protocol/event_log.h"
 #include "report/elements.h"
 #include "report/source_lines.h"
 #include "subject/places.h"
@@ -183,12 +184,12 @@ RunSummary read_summary(const std::string& path, const std::vector<Suppression>&
                         ActivityLog* log) {
   RunSummary summary;
   Collector collector(summary, suppressions);
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);)
-    if (const auto event = protocol::decode_event(line)) {  // a program that was killed may leave half a line
-      std::visit(collector, *event);
-      if (log) log->add(*event);
-    }
+  const MappedFile file(path);
+  protocol::LogReader events(file.bytes());
+  while (const auto event = events.next()) {
+    std::visit(collector, *event);
+    if (log) log->add(*event);
+  }
   collector.end();
   return summary;
 }

@@ -5,7 +5,9 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <utility>
 
+#include "base/parallel.h"
 #include "cudart/code_place.h"
 #include "cudart/event_writer.h"
 #include "cudart/python_frames.h"
@@ -22,8 +24,11 @@ namespace {
 constexpr uint64_t kMostCounted = uint64_t{4} << 30;
 constexpr uint64_t kWordBits = 64;
 
-std::array<uint32_t, 3> array_of(const vgpu::Dim3& dim) {
-  return {dim.x, dim.y, dim.z};
+// Operations that may wait on all streams: what was submitted before these is of no more use.
+constexpr std::size_t kMostPending = 8192;
+
+void set_extents(uint32_t (&to)[3], const vgpu::Dim3& dim) {
+  to[0] = dim.x, to[1] = dim.y, to[2] = dim.z;
 }
 
 // After 4, 8, 16, … launches: the counts take no longer together than the marks of all launches.
@@ -58,12 +63,13 @@ struct Offsets {
   }
 };
 
-void mark_words(uint8_t* marks, const vgpu::Address* addresses, vgpu::Address low) {
+void mark_words(ReadMarks& marks, const vgpu::Address* addresses, vgpu::Address low) {
+  uint8_t* const granules = marks.granules();
+  if (!granules) return;
 #pragma GCC unroll 8
-  for (uint32_t lane = 0; lane < vgpu::kWarpSize; ++lane) ReadMarks::mark_word(marks, addresses[lane] - low);
+  for (uint32_t lane = 0; lane < vgpu::kWarpSize; ++lane)
+    ReadMarks::mark_word(granules, addresses[lane] - low);
 }
-
-std::atomic<uint64_t> next_serial{1};
 
 }  // namespace
 
@@ -72,19 +78,20 @@ struct Activity::Use {
   std::optional<ReadMarks> was_read;     // none: not counted
   std::atomic<bool> is_all_read{false};  // found out now and then: what is known need not be marked
   uint64_t launches = 0;                 // that used it
-  uint8_t* marks() { return was_read && !is_all_read ? was_read->data() : nullptr; }
+  ReadMarks* marks() { return was_read && !is_all_read ? &*was_read : nullptr; }
   uint64_t never_read() const { return is_all_read ? 0 : allocation.size - was_read->count(); }
-  std::atomic<const Writer*> last_writer{nullptr};
-  std::atomic<bool> is_touched{false};  // by a grid that runs
+  std::atomic<const Writer*> last_writer{nullptr};  // in the grid that runs
+  std::atomic<bool> is_touched{false};              // by a grid that runs
   double last_use = 0;
-  std::string writer;
-  Where written_at;
+  protocol::TextId writer = 0, file = 0;
+  int32_t line = 0;
 };
 
 struct Activity::Writer {
-  uint64_t launch = 0;
-  std::string kernel;
-  Where where;
+  std::string_view kernel;
+  const vgpu::Program* program;
+  const vgpu::Function* function;
+  const vgpu::Inst* inst;
 };
 
 // Most instructions stay in one allocation: each thread remembers which.
@@ -92,19 +99,29 @@ struct Activity::Site {
   const vgpu::Inst* inst = nullptr;
   uint64_t stamp = 0;  // Cursor::stamp when this was found out
   vgpu::Address low = 0;
-  uint64_t size = 0;         // of the allocation at `low`
-  Use* use = nullptr;        // null: it is none of the program's own
-  uint8_t* marks = nullptr;  // of what was read; null: not counted, or known to be all
-  uint64_t launch = 0;       // of `writer`
+  uint64_t size = 0;           // of the allocation at `low`
+  Use* use = nullptr;          // null: it is none of the program's own
+  ReadMarks* marks = nullptr;  // of what was read; null: not counted, or known to be all
+  uint64_t launch = 0;         // of `writer`
   const Writer* writer = nullptr;
 };
 
-Activity::Activity(EventWriter& writer, const vgpu::Memory& memory, bool counts)
+// Loads wait until there are many: what marking one takes is in the cache then for all of them.
+struct Activity::Thread {
+  static constexpr std::size_t kSites = 256, kMostLoads = 128;
+  std::size_t waiting = 0;
+  std::vector<vgpu::ShapedLoad> loads{kMostLoads};
+  std::vector<Site> sites{kSites};
+};
+
+Activity::Activity(EventWriter& writer, vgpu::Device& device, bool counts)
     : writer_(writer),
-      memory_(memory),
+      memory_(device.memory()),
       counts_(counts),
-      serial_(next_serial++),
-      began_(std::chrono::steady_clock::now()) {}
+      began_(std::chrono::steady_clock::now()),
+      threads_(counts ? static_cast<std::size_t>(useful_threads(static_cast<int>(device.options().threads)))
+                      : 0),
+      single_(kMostPending) {}
 
 Activity::~Activity() = default;
 
@@ -120,15 +137,13 @@ uint64_t Activity::new_stack(protocol::StackEvent event) {
   return event.id;
 }
 
-uint64_t Activity::stack(const void* caller) {
-  if (const uint64_t python = python_stack(); python != 0) {
-    const std::lock_guard lock(mutex_);
+uint64_t Activity::stack(const std::vector<uint64_t>& calls, uint64_t python) {
+  const std::lock_guard lock(mutex_);
+  if (python != 0) {
     uint64_t& id = python_stacks_[python];
     if (id == 0) id = new_stack({0, {}, python_frames(python)});
     return id;
   }
-  std::vector<uint64_t> calls = calls_above(caller);
-  const std::lock_guard lock(mutex_);
   uint64_t& id = native_stacks_[calls];
   if (id != 0) return id;
   protocol::StackEvent event;
@@ -136,18 +151,23 @@ uint64_t Activity::stack(const void* caller) {
   return id = new_stack(std::move(event));
 }
 
-void Activity::allocated(vgpu::Address base, uint64_t stack) {
-  const auto made = memory_.find(base);
-  if (!made) return;
+void Activity::allocated(const vgpu::Allocation& made, uint64_t stack) {
   auto use = std::make_unique<Use>();
-  use->allocation = *made;
-  const bool is_device = made->kind == vgpu::MemoryKind::Device;
-  if (counts_ && is_device && made->initialised && made->size <= kMostCounted)
-    if (ReadMarks marks(made->size); marks.data()) use->was_read = std::move(marks);
-  writer_.write(protocol::AllocationEvent{made->id, made->base, made->size, made->label,
-                                          made->kind == vgpu::MemoryKind::Pinned, stack, now()});
+  use->allocation = made;
+  const bool is_device = made.kind == vgpu::MemoryKind::Device;
+  if (counts_ && is_device && made.initialised && made.size <= kMostCounted) {
+    use->was_read.emplace(made.size);
+    if (!use->was_read->is_known()) use->was_read.reset();
+  }
+  writer_.write_record(protocol::AllocationRecord{.id = made.id,
+                                                  .address = made.base,
+                                                  .bytes = made.size,
+                                                  .stack = stack,
+                                                  .seconds = now(),
+                                                  .label = writer_.text(made.label),
+                                                  .is_host = made.kind == vgpu::MemoryKind::Pinned});
   const std::unique_lock lock(uses_mutex_);
-  uses_[base] = std::move(use);
+  uses_[made.base] = std::move(use);
 }
 
 void Activity::out_of_memory(uint64_t bytes, uint64_t stack) {
@@ -167,24 +187,33 @@ void Activity::releasing(vgpu::Address base) {
   {
     const std::lock_guard lock(mutex_);
     std::erase(touched_, use.get());
+    for (Operation& operation : under_way_) {
+      if (operation.from == use.get()) operation.from = nullptr;
+      if (operation.to == use.get()) operation.to = nullptr;
+    }
   }
   report_release(*use, false);
 }
 
 void Activity::report_release(const Use& use, bool is_held) {
-  protocol::ReleaseEvent event{.id = use.allocation.id,
-                               .seconds = now(),
-                               .is_held = is_held,
-                               .is_counted = use.was_read.has_value(),
-                               .last_use = use.last_use,
-                               .writer = use.writer,
-                               .written_at = use.written_at};
-  if (use.was_read) {
+  const bool is_counted = use.was_read && use.was_read->is_known();
+  protocol::ReleaseRecord event{.id = use.allocation.id,
+                                .seconds = now(),
+                                .never_written = 0,
+                                .never_read = 0,
+                                .last_use = use.last_use,
+                                .writer = use.writer,
+                                .file = use.file,
+                                .line = use.line,
+                                .is_held = is_held,
+                                .is_counted = is_counted,
+                                .unused = {}};
+  if (is_counted) {
     const uint64_t bytes = use.allocation.size;
     event.never_read = use.never_read();
     event.never_written = bytes - bits_set(use.allocation.initialised, bytes);
   }
-  writer_.write(event);
+  writer_.write_record(event);
 }
 
 void Activity::end() {
@@ -202,26 +231,11 @@ Activity::Use* Activity::use_of(vgpu::Address address) const {
   return address < use->allocation.end() ? use : nullptr;
 }
 
-// What a thread remembers. Not in the thread's static block (initial-exec), which is too small for a library that is loaded late.
-struct Activity::Thread {
-  static constexpr std::size_t kSites = 256;
-  uint64_t serial = 0;  // of the Activity that it is about; 0: none yet
-  std::array<Site, kSites> sites;
-
-  static Site* sites_for(const Activity& activity) {
-    static constinit thread_local Thread own{};
-    if (own.serial != activity.serial_) own = {activity.serial_, {}};
-    return own.sites.data();
-  }
-};
-
 // What all accesses of an event have in common.
 struct Activity::Cursor {
-  Cursor(const Activity& activity, const vgpu::Warp& at)
-      : warp(at),
-        stamp(activity.memory_.generation() + activity.launches_ended_.load(std::memory_order_relaxed)),
-        sites(Thread::sites_for(activity)) {}
-  const vgpu::Warp& warp;
+  Cursor(const Activity& activity, Thread& thread)
+      : stamp(activity.memory_.generation() + activity.launches_ended_.load(std::memory_order_relaxed)),
+        sites(thread.sites.data()) {}
   const uint64_t stamp;  // grows with each allocation and each end of a launch
   Site* const sites;
 };
@@ -251,55 +265,55 @@ void Activity::used(Use& use) {
   touched_.push_back(&use);
 }
 
-[[gnu::always_inline]] inline void Activity::wrote(const Cursor& at, const vgpu::Inst& inst, Site& site) {
-  if (const uint64_t launch = at.warp.grid->info.id; !site.writer || site.launch != launch) {
+[[gnu::always_inline]] inline void Activity::wrote(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                                   Site& site) {
+  if (const uint64_t launch = warp.grid->info.id; !site.writer || site.launch != launch) {
     site.launch = launch;
-    site.writer = new_writer(at.warp, inst, launch);
+    site.writer = new_writer(warp, inst);
   }
   if (site.use->last_writer.load(std::memory_order_relaxed) != site.writer)
     site.use->last_writer = site.writer;
 }
 
-const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst,
-                                             uint64_t launch) {
-  const vgpu::SourcePlace place = vgpu::place_of(*warp.grid->program, *warp.frame->function, inst);
-  auto made = std::make_unique<Writer>(
-      Writer{launch, std::string(warp.grid->info.kernel.name()), {place.file, static_cast<int>(place.line)}});
-  const Writer* const writer = made.get();
+const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst) {
   const std::lock_guard lock(mutex_);
-  writers_[launch].push_back(std::move(made));
-  return writer;
+  return &writers_[warp.grid->info.id].emplace_back(
+      Writer{warp.grid->info.kernel.name(), warp.grid->program, warp.frame->function, &inst});
 }
 
 // `bytes` from `address` on, in one allocation.
-[[gnu::always_inline]] inline void Activity::accessed(const Cursor& at, const vgpu::Inst& inst, bool reads,
-                                                      bool writes, vgpu::Address address, uint64_t bytes) {
-  Site& here = site(at, inst, address);
-  if (writes && here.use) wrote(at, inst, here);
-  if (!reads || !here.marks) return;
+[[gnu::always_inline]] inline void Activity::was_read(const Cursor& at, const vgpu::Inst& inst,
+                                                      vgpu::Address address, uint64_t bytes) {
+  const Site& here = site(at, inst, address);
+  if (!here.marks) return;
   const uint64_t first = address - here.low;
-  ReadMarks::mark(here.marks, first, std::min(bytes, here.size - first));
+  here.marks->mark(first, std::min(bytes, here.size - first));
 }
 
 // The first of `lanes`, and those after it in the same allocation. Returns the others.
-uint32_t Activity::accessed(const Cursor& at, const vgpu::Inst& inst, const vgpu::Access& access,
-                            uint32_t lanes) {
+uint32_t Activity::accessed(const Cursor& at, const vgpu::Warp& warp, const vgpu::Inst& inst,
+                            const vgpu::Access& access, uint32_t lanes) {
   Site& here = site(at, inst, access.addresses[std::countr_zero(lanes)]);
-  if (here.use && access.kind != vgpu::AccessKind::Load) wrote(at, inst, here);
+  if (here.use && access.kind != vgpu::AccessKind::Load) wrote(warp, inst, here);
   // Copies: a mark that is stored might change anything, as far as the compiler knows.
   const vgpu::Address* const addresses = access.addresses;
   const vgpu::Address low = here.low;
   const uint64_t size = here.size, bytes = access.bytes;
-  uint8_t* const marks = access.kind != vgpu::AccessKind::Store ? here.marks : nullptr;
-  if (lanes == ~0u && (!marks || bytes == ReadMarks::kGranule))
+  ReadMarks* const marks = access.kind != vgpu::AccessKind::Store ? here.marks : nullptr;
+  const bool are_words = bytes == ReadMarks::kGranule;
+  if (lanes == ~0u && (!marks || are_words))
     if (const Offsets all(addresses, low, size); all.are_inside && (!marks || all.are_aligned)) {
-      if (marks) mark_words(marks, addresses, low);
+      if (marks) mark_words(*marks, addresses, low);
       return 0;
     }
+  uint8_t* const granules = marks && are_words ? marks->granules() : nullptr;
   do {
     const uint64_t first = addresses[std::countr_zero(lanes)] - low;
     if (first >= size) return lanes;
-    if (marks) ReadMarks::mark(marks, first, std::min(bytes, size - first));
+    if (granules && first % ReadMarks::kGranule == 0)
+      ReadMarks::mark_word(granules, first);
+    else if (marks)
+      marks->mark(first, std::min(bytes, size - first));
     lanes &= lanes - 1;
   } while (lanes != 0);
   return 0;
@@ -307,30 +321,47 @@ uint32_t Activity::accessed(const Cursor& at, const vgpu::Inst& inst, const vgpu
 
 void Activity::on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
   if (access.space != ptx::Space::Global) return;
-  const Cursor at(*this, warp);
-  if (access.shape == vgpu::Shape::Unit && access.lanes == ~0u)
-    accessed(at, inst, access.kind != vgpu::AccessKind::Store, access.kind != vgpu::AccessKind::Load,
-             access.addresses[0], uint64_t{32} * access.bytes);
-  else
-    for (uint32_t lanes = access.lanes; lanes != 0;) {
-      const uint32_t rest = accessed(at, inst, access, lanes);
-      lanes = rest == lanes ? rest & (rest - 1) : rest;  // one that is in no allocation is left out
-    }
+  const Cursor at(*this, threads_[warp.worker->index]);
+  if (access.shape == vgpu::Shape::Unit && access.lanes == ~0u) {
+    Site& here = site(at, inst, access.addresses[0]);
+    if (here.use && access.kind != vgpu::AccessKind::Load) wrote(warp, inst, here);
+    if (access.kind != vgpu::AccessKind::Store)
+      was_read(at, inst, access.addresses[0], uint64_t{32} * access.bytes);
+    return;
+  }
+  for (uint32_t lanes = access.lanes; lanes != 0;) {
+    const uint32_t rest = accessed(at, warp, inst, access, lanes);
+    lanes = rest == lanes ? rest & (rest - 1) : rest;  // one that is in no allocation is left out
+  }
 }
 
 void Activity::on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) {
   if (space != ptx::Space::Global) return;
-  const Cursor at(*this, warp);
-  for (const vgpu::ShapedLoad& load : loads) {
-    const bool is_half = load.shape == vgpu::Shape::HalfUnit || load.shape == vgpu::Shape::HalfUniform;
-    const bool is_unit = load.shape == vgpu::Shape::Unit || load.shape == vgpu::Shape::HalfUnit;
-    const uint64_t bytes = uint64_t{load.bytes} * (!is_unit ? 1 : is_half ? 16 : 32);
-    for (int half = 0; half <= int{is_half}; ++half)
-      accessed(at, *load.inst, true, false, half == 0 ? load.first : load.second, bytes);
+  Thread& thread = threads_[warp.worker->index];
+  while (!loads.empty()) {
+    const std::size_t count = std::min(loads.size(), Thread::kMostLoads - thread.waiting);
+    std::ranges::copy(loads.first(count), thread.loads.data() + thread.waiting);
+    loads = loads.subspan(count);
+    thread.waiting += count;
+    if (thread.waiting == Thread::kMostLoads) mark_loads(thread);
   }
 }
 
+// A program frees memory after the launches that use it have ended, so no load waits for longer than its allocation lives.
+void Activity::mark_loads(Thread& thread) {
+  const Cursor at(*this, thread);
+  for (const vgpu::ShapedLoad& load : std::span(thread.loads).first(std::exchange(thread.waiting, 0))) {
+    const bool is_half = load.shape == vgpu::Shape::HalfUnit || load.shape == vgpu::Shape::HalfUniform;
+    const bool is_unit = load.shape == vgpu::Shape::Unit || load.shape == vgpu::Shape::HalfUnit;
+    const uint64_t bytes = uint64_t{load.bytes} * (!is_unit ? 1 : is_half ? 16 : 32);
+    was_read(at, *load.inst, load.first, bytes);
+    if (is_half) was_read(at, *load.inst, load.second, bytes);
+  }
+}
+
+// No worker runs now.
 void Activity::on_launch_end(const vgpu::LaunchInfo& info) {
+  for (Thread& thread : threads_) mark_loads(thread);
   const std::lock_guard lock(mutex_);
   const double time = now();
   for (Use* use : touched_) {
@@ -338,8 +369,10 @@ void Activity::on_launch_end(const vgpu::LaunchInfo& info) {
     use->is_touched = false;
     if (is_time_to_count(++use->launches) && use->marks() && use->never_read() == 0) use->is_all_read = true;
     if (const Writer* last = use->last_writer.exchange(nullptr)) {
-      use->writer = last->kernel;
-      use->written_at = last->where;
+      const vgpu::SourcePlace place = vgpu::place_of(*last->program, *last->function, *last->inst);
+      use->writer = writer_.text(last->kernel);
+      use->file = writer_.text(place.file);
+      use->line = static_cast<int32_t>(place.line);
     }
   }
   touched_.clear();
@@ -355,120 +388,130 @@ bool Activity::is_host(const vgpu::RangeInfo& range) const {
   return !allocation || allocation->kind == vgpu::MemoryKind::Pinned;
 }
 
-void Activity::range_used(const vgpu::RangeInfo& range, bool is_read) {
-  if (range.host) return;
-  Use* use = use_of(range.address);
-  if (!use) return;
-  {
-    const std::lock_guard lock(mutex_);
-    use->last_use = now();
-  }
-  uint8_t* const marks = use->marks();
-  if (!is_read || !marks) return;
+void Activity::was_read(Use& use, const vgpu::RangeInfo& range) {
+  ReadMarks* const marks = use.marks();
+  if (!marks) return;
   for (uint64_t slice = 0; slice < range.depth; ++slice)
     for (uint64_t row = 0; row < range.height; ++row) {
       const uint64_t first =
-          range.address - use->allocation.base + slice * range.slice_pitch + row * range.row_pitch;
-      if (first + range.width <= use->allocation.size) ReadMarks::mark(marks, first, range.width);
+          range.address - use.allocation.base + slice * range.slice_pitch + row * range.row_pitch;
+      if (first + range.width <= use.allocation.size) marks->mark(first, range.width);
     }
 }
 
 void Activity::submitted(vgpu::OperationId last, std::size_t count, double called) {
+  const Submission submission{last, count, called, now()};
   const std::lock_guard lock(mutex_);
-  submissions_.push_back({last, count, called, now()});
+  if (count == 1) {
+    single_[last % kMostPending] = submission;
+    return;
+  }
+  graphs_.push_back(submission);
+  if (graphs_.size() > kMostPending) graphs_.pop_front();
 }
 
 // What was submitted long before an operation that has ended is of no more use: ids are in the order of submission, and
 // operations of different streams pass each other by no more than what is pending.
-void Activity::add_submission(protocol::OperationEvent& event) {
-  constexpr std::size_t kMostPending = 8192;
-  while (submissions_.size() > kMostPending) submissions_.pop_front();
-  const auto found = std::lower_bound(submissions_.begin(), submissions_.end(), event.id,
-                                      [](const Submission& one, uint64_t id) { return one.last < id; });
-  const bool is_known = found != submissions_.end() && event.id + found->count > found->last;
-  event.called = is_known ? found->called : event.begin;
-  event.returned = is_known ? found->returned : event.begin;
-  event.is_graph = is_known && found->count > 1;
+void Activity::add_submission(protocol::OperationRecord& event) {
+  const Submission* found = &single_[event.id % kMostPending];
+  if (found->last != event.id) {
+    const auto graph = std::lower_bound(graphs_.begin(), graphs_.end(), event.id,
+                                        [](const Submission& one, uint64_t id) { return one.last < id; });
+    found = graph != graphs_.end() && event.id + graph->count > graph->last ? &*graph : nullptr;
+  }
+  event.called = found ? found->called : event.begin;
+  event.returned = found ? found->returned : event.begin;
+  event.is_graph = found && found->count > 1;
+}
+
+Activity::UnderWay::iterator Activity::under_way(vgpu::OperationId id) {
+  return std::ranges::find_if(under_way_, [&](const Operation& one) { return one.record.id == id; });
 }
 
 void Activity::on_operation(const vgpu::OperationInfo& info) {
   using Kind = vgpu::OperationInfo::Kind;
   if (info.kind != Kind::Grid && info.kind != Kind::Copy && info.kind != Kind::Fill) return;
-  protocol::OperationEvent event{.id = info.id, .stream = info.stream, .begin = now()};
-  event.kind = info.kind == Kind::Grid   ? protocol::OperationKind::Kernel
-               : info.kind == Kind::Copy ? protocol::OperationKind::Copy
-                                         : protocol::OperationKind::Fill;
+  const auto kind = info.kind == Kind::Grid   ? protocol::OperationKind::Kernel
+                    : info.kind == Kind::Copy ? protocol::OperationKind::Copy
+                                              : protocol::OperationKind::Fill;
+  Operation operation;
+  operation.record.id = info.id;
+  operation.record.stream = info.stream;
+  operation.record.kind = static_cast<uint8_t>(kind);
+  operation.record.begin = now();
   const std::lock_guard lock(mutex_);
-  under_way_[info.id] = std::move(event);
+  under_way_.push_back(operation);
+}
+
+// A copy, or a fill where there is no `from`.
+void Activity::moves(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
+                     const vgpu::RangeInfo* from) {
+  Use* const source = from && !from->host ? use_of(from->address) : nullptr;
+  Use* const target = to.host ? nullptr : use_of(to.address);
+  if (source) was_read(*source, *from);
+  const bool to_host = is_host(to), from_host = from && is_host(*from);
+  const std::lock_guard lock(mutex_);
+  const auto found = under_way(info.id);
+  if (found == under_way_.end()) return;
+  found->record.bytes = to.width * to.height * to.depth;
+  found->record.to_host = to_host;
+  found->record.from_host = from_host;
+  found->from = source;
+  found->to = target;
 }
 
 void Activity::on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
                        const vgpu::RangeInfo& from) {
-  range_used(from, true);
-  range_used(to, false);
-  const bool to_host = is_host(to), from_host = is_host(from);
-  const std::lock_guard lock(mutex_);
-  const auto found = under_way_.find(info.id);
-  if (found == under_way_.end()) return;
-  found->second.bytes = to.width * to.height * to.depth;
-  found->second.to_host = to_host;
-  found->second.from_host = from_host;
+  moves(info, to, &from);
 }
 
 void Activity::on_fill(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to) {
   if (info.kind == vgpu::OperationInfo::Kind::Release) return releasing(to.address);
-  range_used(to, false);
-  const bool to_host = is_host(to);
-  const std::lock_guard lock(mutex_);
-  const auto found = under_way_.find(info.id);
-  if (found == under_way_.end()) return;
-  found->second.bytes = to.width * to.height * to.depth;
-  found->second.to_host = to_host;
+  moves(info, to, nullptr);
 }
 
 void Activity::grid_ended(const vgpu::GridRun& run, const std::string& fault) {
   const vgpu::LaunchInfo& info = run.info();
   const std::lock_guard lock(mutex_);
-  ended_.kernel = std::string(info.kernel.name());
-  ended_.grid = array_of(info.config.grid);
-  ended_.block = array_of(info.config.block);
-  ended_.shared_bytes = info.config.dynamic_shared;
+  ended_.kernel = writer_.text(info.kernel.name());
+  set_extents(ended_.grid, info.config.grid);
+  set_extents(ended_.block, info.config.block);
+  ended_.bytes = info.config.dynamic_shared;
   ended_.warp_instructions = run.outcome().warp_instructions;
   if (fault.empty()) return;
   // The device has failed, and nobody says which operation this was: the oldest of its stream that runs.
   auto failed = under_way_.end();
   for (auto it = under_way_.begin(); it != under_way_.end(); ++it)
-    if (it->second.stream == info.stream && it->second.kind == protocol::OperationKind::Kernel &&
-        (failed == under_way_.end() || it->first < failed->first))
+    if (it->record.stream == info.stream &&
+        it->record.kind == static_cast<uint8_t>(protocol::OperationKind::Kernel) &&
+        (failed == under_way_.end() || it->record.id < failed->record.id))
       failed = it;
   if (failed == under_way_.end()) return;
-  protocol::OperationEvent event = ended_;
-  const protocol::OperationEvent& known = failed->second;
-  event.id = known.id, event.stream = known.stream, event.begin = known.begin;
-  event.end = now();
-  event.fault = fault;
-  add_submission(event);
-  under_way_.erase(failed);
-  writer_.write(event);
+  end_operation(failed, writer_.text(fault));
 }
 
 // Follows grid_ended() at once, on the same thread.
 void Activity::on_operation_end(const vgpu::OperationInfo& info) {
   const std::lock_guard lock(mutex_);
-  const auto found = under_way_.find(info.id);
-  if (found == under_way_.end()) return;
-  protocol::OperationEvent event = std::move(found->second);
-  under_way_.erase(found);
+  if (const auto found = under_way(info.id); found != under_way_.end()) end_operation(found, 0);
+}
+
+void Activity::end_operation(UnderWay::iterator operation, protocol::TextId fault) {
+  protocol::OperationRecord event = operation->record;
   event.end = now();
+  for (Use* use : {operation->from, operation->to})
+    if (use) use->last_use = event.end;
+  under_way_.erase(operation);
   add_submission(event);
-  if (event.kind == protocol::OperationKind::Kernel) {
+  if (event.kind == static_cast<uint8_t>(protocol::OperationKind::Kernel)) {
     event.kernel = ended_.kernel;
-    event.grid = ended_.grid;
-    event.block = ended_.block;
-    event.shared_bytes = ended_.shared_bytes;
+    std::ranges::copy(ended_.grid, event.grid);
+    std::ranges::copy(ended_.block, event.block);
+    event.bytes = ended_.bytes;
     event.warp_instructions = ended_.warp_instructions;
+    event.fault = fault;
   }
-  writer_.write(event);
+  writer_.write_record(event);
 }
 
 }  // namespace assay::cudart

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "protocol/event.h"
+#include "protocol/event_log.h"
+#include "vgpu/device.h"
 #include "vgpu/stream.h"
 #include "vgpu/watch.h"
 
@@ -27,13 +29,13 @@ class EventWriter;
 class Activity final : public vgpu::Listener {
  public:
   // `counts`: whether accesses are heard.
-  Activity(EventWriter& writer, const vgpu::Memory& memory, bool counts);
+  Activity(EventWriter& writer, vgpu::Device& device, bool counts);
   ~Activity() override;
 
   double now() const;
-  // The host code of the calling thread, as a number for events; `caller` is its return address.
-  uint64_t stack(const void* caller);
-  void allocated(vgpu::Address base, uint64_t stack);
+  // Host code, as a number for events: its calls, innermost first, or its stack of Python, unless that is 0.
+  uint64_t stack(const std::vector<uint64_t>& calls, uint64_t python);
+  void allocated(const vgpu::Allocation& made, uint64_t stack);
   void out_of_memory(uint64_t bytes, uint64_t stack);
   void releasing(vgpu::Address base);
   // The host has asked for `count` operations, of which `last` is the last; `called`: when it began to.
@@ -55,45 +57,56 @@ class Activity final : public vgpu::Listener {
  private:
   struct Use;     // of an allocation
   struct Writer;  // an instruction that stores
-  struct Site;    // an instruction, as a thread last saw it
-  struct Thread;  // what it remembers
+  struct Site;    // an instruction, as a thread of the engine last saw it
+  struct Thread;  // what such a thread remembers
   struct Cursor;  // an event of a warp
+  // What the host has asked for in one call: operations (last - count, last].
   struct Submission {
     vgpu::OperationId last = 0;
     std::size_t count = 0;
     double called = 0, returned = 0;
   };
+  struct Operation {
+    protocol::OperationRecord record{};
+    Use *from = nullptr, *to = nullptr;  // of a copy or fill
+  };
+  using UnderWay = std::vector<Operation>;
 
   Use* use_of(vgpu::Address address) const;
   Site& site(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
   void look_up(Site& site, const Cursor& at, const vgpu::Inst& inst, vgpu::Address address);
   void used(Use& use);
-  void accessed(const Cursor& at, const vgpu::Inst& inst, bool reads, bool writes, vgpu::Address address,
-                uint64_t bytes);
-  uint32_t accessed(const Cursor& at, const vgpu::Inst& inst, const vgpu::Access& access, uint32_t lanes);
-  void wrote(const Cursor& at, const vgpu::Inst& inst, Site& site);
-  const Writer* new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst, uint64_t launch);
-  void range_used(const vgpu::RangeInfo& range, bool is_read);
+  void was_read(const Cursor& at, const vgpu::Inst& inst, vgpu::Address address, uint64_t bytes);
+  uint32_t accessed(const Cursor& at, const vgpu::Warp& warp, const vgpu::Inst& inst,
+                    const vgpu::Access& access, uint32_t lanes);
+  void wrote(const vgpu::Warp& warp, const vgpu::Inst& inst, Site& site);
+  void mark_loads(Thread& thread);
+  const Writer* new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst);
+  void was_read(Use& use, const vgpu::RangeInfo& range);
+  void moves(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to, const vgpu::RangeInfo* from);
   bool is_host(const vgpu::RangeInfo& range) const;
   void report_release(const Use& use, bool is_held);
-  void add_submission(protocol::OperationEvent& event);
+  void add_submission(protocol::OperationRecord& event);
+  UnderWay::iterator under_way(vgpu::OperationId id);
+  void end_operation(UnderWay::iterator operation, protocol::TextId fault);
   uint64_t new_stack(protocol::StackEvent event);
 
   EventWriter& writer_;
   const vgpu::Memory& memory_;
   const bool counts_;
-  const uint64_t serial_;  // of this one among all in the process
   const std::chrono::steady_clock::time_point began_;
+  std::vector<Thread> threads_;  // by the number of the engine's worker
   std::mutex mutex_;
   std::map<std::vector<uint64_t>, uint64_t> native_stacks_;
   std::map<uint64_t, uint64_t> python_stacks_;
   uint64_t stacks_ = 0;
-  std::deque<Submission> submissions_;
-  std::unordered_map<vgpu::OperationId, protocol::OperationEvent> under_way_;
-  protocol::OperationEvent ended_;  // the grid that has just ended
-  std::vector<Use*> touched_;       // by grids that run
+  std::vector<Submission> single_;  // of one operation, by its number: a ring
+  std::deque<Submission> graphs_;
+  UnderWay under_way_;                 // few
+  protocol::OperationRecord ended_{};  // the grid that has just ended
+  std::vector<Use*> touched_;          // by grids that run
   std::atomic<uint64_t> launches_ended_{0};
-  std::unordered_map<uint64_t, std::vector<std::unique_ptr<Writer>>> writers_;  // by launch
+  std::unordered_map<uint64_t, std::deque<Writer>> writers_;  // by launch
   mutable std::shared_mutex uses_mutex_;
   std::map<vgpu::Address, std::unique_ptr<Use>> uses_;  // by base
 };

@@ -20,7 +20,7 @@ const char* called(const char* in_runtime, const char* in_driver) {
 }
 
 Status out_of_memory(Context& context, uint64_t size, const void* caller) {
-  if (Activity* activity = context.activity()) activity->out_of_memory(size, activity->stack(caller));
+  context.note_out_of_memory(size, caller);
   return Status::MemoryAllocation;
 }
 

@@ -87,8 +87,7 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
   listen(checks);
   if (settings.report_activity) {
-    activity_ =
-        std::make_unique<Activity>(writer_, device_->memory(), settings.count_bytes && !checks.empty());
+    activity_ = std::make_unique<Activity>(writer_, *device_, settings.count_bytes && !checks.empty());
     device_->listen(activity_.get());
     streams_->listen(activity_.get());
   }
@@ -187,13 +186,25 @@ void Context::fill_new(vgpu::Address base, uint64_t bytes) {
                 std::min<uint64_t>(sizeof *new_content_, bytes - at));
 }
 
-void Context::note_allocation(vgpu::Address base, const void* caller) {
-  if (activity_) activity_->allocated(base, activity_->stack(caller));
-  if (!host_check_) return;
-  const auto made = memory().find(base);
-  if (!made) return;
+Context::Maker Context::maker_at(const void* caller) {
   Maker maker{{}, python_stack()};
   if (maker.python_stack == 0) maker.calls = calls_above(caller);
+  return maker;
+}
+
+void Context::note_out_of_memory(uint64_t bytes, const void* caller) {
+  if (!activity_) return;
+  const Maker maker = maker_at(caller);
+  activity_->out_of_memory(bytes, activity_->stack(maker.calls, maker.python_stack));
+}
+
+void Context::note_allocation(vgpu::Address base, const void* caller) {
+  if (!activity_ && !host_check_) return;
+  const auto made = memory().find(base);
+  if (!made) return;
+  Maker maker = maker_at(caller);
+  if (activity_) activity_->allocated(*made, activity_->stack(maker.calls, maker.python_stack));
+  if (!host_check_) return;
   std::lock_guard lock(mutex_);
   allocated_by_[made->id] = std::move(maker);
 }

@@ -107,6 +107,7 @@ class Context {
   void report_findings();
   // Remembers which place of the program asked for an allocation, while somebody watches.
   void note_allocation(vgpu::Address base, const void* caller);
+  void note_out_of_memory(uint64_t bytes, const void* caller);
   // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
   void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
   void fill_new(vgpu::Address base, uint64_t bytes);
@@ -167,6 +168,7 @@ class Context {
     std::vector<uint64_t> calls;
     uint64_t python_stack = 0;
   };
+  static Maker maker_at(const void* caller);
   std::unordered_map<uint64_t, Maker> allocated_by_;  // by the id of an allocation
   Growth growth_;
   std::mutex print_mutex_;

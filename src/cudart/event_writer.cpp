@@ -4,19 +4,23 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "cudart/code_place.h"
 #include "cudart/python_frames.h"
 
 namespace assay::cudart {
 namespace {
 
-void write_all(int file, std::string_view text) {
+bool write_all(int file, std::string_view text) {
   while (!text.empty()) {
     ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
+    if (written <= 0) return false;
     text.remove_prefix(static_cast<size_t>(written));
   }
+  return true;
 }
 
 }  // namespace
@@ -34,11 +38,19 @@ std::string fault_name(vgpu::FaultInfo::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-void EventWriter::open(const std::string& path, bool quiet) {
-  quiet_ = quiet;
+void EventWriter::open(const protocol::Settings& settings) {
+  quiet_ = settings.quiet;
+  log_.close();
   if (file_ >= 0) close(file_);
   file_ = -1;
-  if (!path.empty()) file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (settings.events.empty()) return;
+  // A log is mapped, which takes a file that can be read, too.
+  constexpr int kFlags = O_APPEND | O_CREAT | O_CLOEXEC;
+  if (settings.report_activity) file_ = ::open(settings.events.c_str(), O_RDWR | kFlags, 0600);
+  if (file_ >= 0)
+    log_.open(file_);
+  else
+    file_ = ::open(settings.events.c_str(), O_WRONLY | kFlags, 0600);
 }
 
 void EventWriter::say(std::string_view message) {
@@ -53,9 +65,22 @@ void EventWriter::say_once(std::string_view message) {
   say(message);
 }
 
-// In one write, so that lines of several threads do not mix.
 void EventWriter::write(const protocol::Event& event) {
-  if (file_ >= 0) write_all(file_, protocol::encode(event) + "\n");
+  if (file_ < 0) return;
+  if (log_.is_open()) return check(log_.add_line(protocol::encode(event)));
+  check(write_all(file_,
+                  protocol::encode(event) + "\n"));  // at once, so that lines of several threads do not mix
+}
+
+void EventWriter::write_as_line(protocol::RecordType type, std::string_view payload) {
+  if (const auto event = protocol::event_of(type, payload, log_.texts())) write(*event);
+}
+
+void EventWriter::check(bool is_written) {
+  if (is_written || errno == EPIPE || is_incomplete_.exchange(true))
+    return;  // a reader that is gone wants none
+  say(fmt::format("events cannot be written ({}); what is reported at the end is incomplete",
+                  std::strerror(errno)));
 }
 
 void EventWriter::launch(const vgpu::GridRun& run) {
@@ -64,16 +89,31 @@ void EventWriter::launch(const vgpu::GridRun& run) {
   const auto& outcome = run.outcome();
   const evidence::HostPlace launched_at{.stack = python_frames(info.config.origin)};
   const Frame* own = own_frame(launched_at);
-  write(protocol::LaunchEvent{.id = info.id,
-                              .kernel = std::string(info.kernel.name()),
-                              .grid = extents_of(info.config.grid),
-                              .block = extents_of(info.config.block),
-                              .stream = info.stream,
-                              .dynamic_shared = info.config.dynamic_shared,
-                              .warp_instructions = outcome.warp_instructions,
-                              .seconds = outcome.seconds,
-                              .fault = fault_name(outcome.fault.kind),
-                              .launched_at = own ? *own : Frame{}});
+  const std::string fault = fault_name(outcome.fault.kind);
+  if (!log_.is_open())
+    return write(protocol::LaunchEvent{.id = info.id,
+                                       .kernel = std::string(info.kernel.name()),
+                                       .grid = extents_of(info.config.grid),
+                                       .block = extents_of(info.config.block),
+                                       .stream = info.stream,
+                                       .dynamic_shared = info.config.dynamic_shared,
+                                       .warp_instructions = outcome.warp_instructions,
+                                       .seconds = outcome.seconds,
+                                       .fault = fault,
+                                       .launched_at = own ? *own : Frame{}});
+  const auto& [grid, block] = std::pair(info.config.grid, info.config.block);
+  write_record(protocol::LaunchRecord{.id = info.id,
+                                      .stream = info.stream,
+                                      .dynamic_shared = info.config.dynamic_shared,
+                                      .warp_instructions = outcome.warp_instructions,
+                                      .seconds = outcome.seconds,
+                                      .grid = {grid.x, grid.y, grid.z},
+                                      .block = {block.x, block.y, block.z},
+                                      .kernel = text(info.kernel.name()),
+                                      .fault = text(fault),
+                                      .file = own ? text(own->where.file) : 0,
+                                      .function = own ? text(own->function) : 0,
+                                      .line = own ? own->where.line : 0});
 }
 
 void EventWriter::still_running(const vgpu::LaunchInfo& launch, double seconds,

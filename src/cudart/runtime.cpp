@@ -37,13 +37,13 @@ Runtime& Runtime::get() {
 }
 
 Runtime::Runtime()
-    : settings_(settings_or_exit()), writer_(settings_.events, settings_.quiet), modules_(writer_) {}
+    : settings_(settings_or_exit()), writer_(settings_), modules_(writer_) {}
 
 void Runtime::configure(protocol::Settings settings) {
   {
     std::lock_guard lock(mutex_);
     settings_ = std::move(settings);
-    writer_.open(settings_.events, settings_.quiet);
+    writer_.open(settings_);
     forked_ = false;
     if (context_) {
       // Of the process that this one was forked from: its threads are not here to be ended, so it stays as it is.

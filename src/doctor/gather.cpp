@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/file.h"
-#include "doctor/mapped_file.h"
+#include "base/mapped_file.h"
 #include "doctor/probe.h"
 #include "doctor/subject.h"
 

@@ -6,8 +6,8 @@
 #include <regex>
 
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "doctor/facts.h"
-#include "doctor/mapped_file.h"
 #include "fatbinary/elf.h"
 
 namespace assay::doctor {

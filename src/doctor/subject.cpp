@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "base/file.h"
-#include "doctor/mapped_file.h"
+#include "base/mapped_file.h"
 #include "fatbinary/elf.h"
 #include "fatbinary/fatbinary.h"
 

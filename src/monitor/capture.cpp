@@ -264,6 +264,8 @@ Result<contract::Contract> restore_contract(const Capture& capture, const std::s
 
 Result<void> add_files(const Contract& contract, Capture& capture) {
   const auto read = [](const std::string& path) -> Result<CapturedFile> {
+    std::error_code error;
+    if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return Error{"is not a file", path};
     auto bytes = read_file(path);
     if (!bytes) return Error{"cannot be read: " + bytes.error().message, path};
     return CapturedFile{fs::absolute(path).lexically_normal().string(), std::move(*bytes)};

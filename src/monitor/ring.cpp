@@ -214,10 +214,10 @@ std::optional<Ring::Filled> Ring::begin_judge() {
   if (!oldest) return std::nullopt;
   Header::Slot& taken = header().slot[*oldest];
   taken.state.store(static_cast<uint32_t>(State::Judging));
-  return Filled{*oldest,
-                {slot(*oldest), std::min(taken.bytes, slot_bytes_)},
-                taken.unix_ns,
-                taken.attempts.fetch_add(1) + 1};
+  // Read once: the application may change it at any moment.
+  const uint64_t bytes = __atomic_load_n(&taken.bytes, __ATOMIC_RELAXED);
+  return Filled{
+      *oldest, {slot(*oldest), std::min(bytes, slot_bytes_)}, taken.unix_ns, taken.attempts.fetch_add(1) + 1};
 }
 
 void Ring::end_judge(uint32_t index) {

@@ -320,7 +320,11 @@ Answer WorkerProcess::await_ready() {
     guarded_ &= ready->files_guarded;
     return answer;
   }
-  return {ready->subject_failed ? CallOutcome::Crashed : CallOutcome::Unavailable, ready->problem, {}};
+  // A library that was not built here may need others that this machine lacks: that says nothing about the kernel.
+  const bool is_foreign = !subject_.library.empty() && subject_.files.empty();
+  return {ready->subject_failed && !is_foreign ? CallOutcome::Crashed : CallOutcome::Unavailable,
+          ready->problem,
+          {}};
 }
 
 // Why there is no worker; empty: there is.

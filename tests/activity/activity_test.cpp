@@ -15,6 +15,18 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
+std::string text_from(const std::function<void(const Sink&)>& write) {
+  std::string text;
+  write([&](std::string_view piece) { text += piece; });
+  return text;
+}
+std::string trace_of(const Activity& activity) {
+  return text_from([&](const Sink& sink) { trace(activity, sink); });
+}
+std::string page_of(const Activity& activity, const std::string& program) {
+  return text_from([&](const Sink& sink) { page(activity, program, sink); });
+}
+
 // Two live at once; the second is held until the end.
 Recorder example() {
   Recorder recorder;
@@ -88,7 +100,7 @@ TEST(Activity, ReleaseOfWhatIsNotKnownIsIgnored) {
 }
 
 TEST(Activity, TraceHasKinetosNames) {
-  const auto json = nlohmann::json::parse(trace(example().take()));
+  const auto json = nlohmann::json::parse(trace_of(example().take()));
   std::map<std::string, nlohmann::json> events;
   for (const auto& event : json["traceEvents"]) events[event.value("cat", event.value("name", ""))] = event;
   EXPECT_EQ(events["kernel"]["name"], "twice");
@@ -107,7 +119,7 @@ TEST(Activity, PageHoldsWhatItShows) {
   Recorder recorder = example();
   recorder.add(protocol::OperationEvent{
       .id = 2, .stream = 3, .kind = protocol::OperationKind::Copy, .begin = 7, .end = 7.5, .bytes = 12});
-  const std::string text = page(recorder.take(), "./program");
+  const std::string text = page_of(recorder.take(), "./program");
   const std::string mark = "id=\"data\">";
   const std::size_t begin = text.find(mark) + mark.size();
   const auto data = nlohmann::json::parse(text.substr(begin, text.find("</script>", begin) - begin));
@@ -139,13 +151,13 @@ TEST(Activity, PageNamesTheProgramsOwnLine) {
                            {{{"/usr/lib/python3/dist-packages/torch/functional.py", 5}, "inner", true},
                             {{"train.py", 7}, "step", true}}});
   recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "cudaMalloc", false, 1, 1.0});
-  EXPECT_THAT(page(recorder.take(), "./program"), HasSubstr("\"place\":\"train.py:7 in step\""));
+  EXPECT_THAT(page_of(recorder.take(), "./program"), HasSubstr("\"place\":\"train.py:7 in step\""));
 }
 
 TEST(Activity, PageHoldsNothingThatLooksLikeATag) {
   Recorder recorder;
   recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "</script><b>", false, 0, 1.0});
-  const std::string text = page(recorder.take(), "./program --x=<y>");
+  const std::string text = page_of(recorder.take(), "./program --x=<y>");
   EXPECT_THAT(text, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(text, Not(HasSubstr("{{data}}")));
   EXPECT_THAT(text, HasSubstr("\\u003c/script>\\u003cb>"));

@@ -1,4 +1,5 @@
 // Applications, the library in them, and assayd: together, on the virtual GPU.
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -210,6 +211,24 @@ TEST_F(MonitorTest, AFullDiskStopsNothing) {
   for (int i = 0; i < 100 && daemon.value("assay_alarms_not_on_disk") > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(files_in(folder_.file("alarms")).size(), 1u);  // written when there is room again
+}
+
+// Nobody waits for what a pipe has to say: the calls are judged, their build is not known.
+TEST_F(MonitorTest, ALibraryThatIsNoFileHoldsUpNothing) {
+  RunningDaemon daemon(folder_.path());
+  const std::string pipe = folder_.file("library.so");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::ofstream(folder_.file("piped.toml")) << contract_text("piped", "every = 1\nmax_bytes = \"1MiB\"\n");
+  assay_watch* watch = nullptr;
+  ASSERT_EQ(assay_open(folder_.file("piped.toml").c_str(), nullptr, &watch), 0) << assay_error();
+  open_.push_back(watch);
+  assay_library(watch, pipe.c_str());
+  for (int i = 0; i < 300 && count(watch).samples - count(watch).dropped < 1; ++i) {
+    call(watch, 64);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(assay_flush(watch, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_samples_judged_total", 1, "kernel=\"piped\""));
 }
 
 TEST_F(MonitorTest, TwoApplicationsShareOneAssayd) {

@@ -8,6 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 Certificate certificate() {
   Certificate made;
@@ -97,6 +98,8 @@ TEST(Policy, MistakesHaveAPlace) {
   EXPECT_THAT(why("min_assay = \"new\""),
               ElementsAre("policy.toml:1:13: `min_assay` must be a version such as \"0.1.0\""));
   EXPECT_THAT(why("max_age_days = \"1\""), ElementsAre("policy.toml:1:16: `max_age_days` must be a number"));
+  EXPECT_THAT(why("max_age_days = -1"), ElementsAre("policy.toml:1:16: `max_age_days` must not be negative"));
+  EXPECT_THAT(why("max_age_days = nan"), Not(IsEmpty()));
   EXPECT_THAT(why("training = 1"), ElementsAre("policy.toml:1:12: `training` must be true or false"));
   EXPECT_THAT(why("contracts = [\"ab\"]"),
               ElementsAre("policy.toml:1:13: `contracts` lists SHA-256 digests: 64 hexadecimal digits each"));

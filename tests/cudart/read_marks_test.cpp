@@ -24,13 +24,28 @@ TEST(ReadMarks, CountTheBytesThatWereMarked) {
       constexpr uint64_t kLengths[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 3, 77};
       const uint64_t first = random() % size,
                      bytes = std::min(kLengths[random() % std::size(kLengths)], size - first);
-      ReadMarks::mark(marks.data(), first, bytes);
+      marks.mark(first, bytes);
       std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), bytes, true);
       ASSERT_EQ(marks.count(), count()) << size << " bytes, after " << first << " + " << bytes;
     }
-    ReadMarks::mark(marks.data(), 0, size);
+    marks.mark(0, size);
     EXPECT_EQ(marks.count(), size);
   }
+}
+
+// A warp that reads row after row, then columns, then single bytes.
+TEST(ReadMarks, WholeRowsAndWordsCountOnce) {
+  constexpr uint64_t kBytes = 40 * ReadMarks::kRow + 12;
+  ReadMarks marks(kBytes);
+  ASSERT_TRUE(marks.is_known());
+  for (uint64_t row = 0; row < 20; row += 2) marks.mark(row * ReadMarks::kRow, 2 * ReadMarks::kRow);
+  EXPECT_EQ(marks.count(), 20 * ReadMarks::kRow);
+  for (uint64_t row = 10; row < 30; ++row) ReadMarks::mark_word(marks.granules(), row * ReadMarks::kRow + 8);
+  EXPECT_EQ(marks.count(), 20 * ReadMarks::kRow + 10 * 4);
+  marks.mark(kBytes - 3, 3);
+  EXPECT_EQ(marks.count(), 20 * ReadMarks::kRow + 10 * 4 + 3);
+  marks.mark(0, kBytes);
+  EXPECT_EQ(marks.count(), kBytes);
 }
 
 TEST(ReadMarks, ThreadsDoNotLoseEachOthersMarks) {
@@ -39,7 +54,7 @@ TEST(ReadMarks, ThreadsDoNotLoseEachOthersMarks) {
   std::vector<std::thread> threads;
   for (uint64_t part = 0; part < 4; ++part)
     threads.emplace_back([&, part] {
-      for (uint64_t at = part; at < kBytes; at += 4) ReadMarks::mark(marks.data(), at, 1);
+      for (uint64_t at = part; at < kBytes; at += 4) marks.mark(at, 1);
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(marks.count(), kBytes);

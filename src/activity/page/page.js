@@ -21,7 +21,7 @@
   $('totals').textContent = [count(data.counts.allocations, 'allocation'), count(data.counts.operations, 'operation'),
     count(data.counts.findings, 'finding'), 'held at the end: ' + (held.length ? bytes(heldBytes) : 'nothing'), time(data.end)].join(' · ');
   $('peak').textContent = data.peak.bytes
-    ? 'Peak: ' + bytes(data.peak.bytes) + ' at ' + time(data.peak.seconds) + ', in ' + count(data.peak.held.length, 'allocation') + '.'
+    ? 'Peak: ' + bytes(data.peak.bytes) + ' at ' + time(data.peak.seconds) + ', in ' + count(data.peak.allocations, 'allocation') + '.'
     : 'No device memory was allocated.';
   if (data.counts.allocations > data.allocations.length)
     $('peak').textContent += ' The ' + data.allocations.length.toLocaleString('en') + ' largest allocations are shown.';
@@ -92,6 +92,17 @@
     if (!colourOf.has(key)) colourOf.set(key, colours[colourOf.size % colours.length]);
     a.colour = colourOf.get(key);
   }
+  const legend = (into, rows) => rows.forEach(([colour, text]) => {
+    const one = document.createElement('span'), square = document.createElement('i');
+    square.style.background = colour;
+    one.append(square, text);
+    $(into).append(one);
+  });
+  const mostPlaces = 8;
+  legend('live-legend', [...colourOf].slice(0, mostPlaces).map(([place, colour]) => [colour, place]));
+  if (colourOf.size > mostPlaces) $('live-legend').append('… and ' + count(colourOf.size - mostPlaces, 'other place') + '. ');
+  if (device.length && !device.some(a => /:\d+( in |$)/.test(a.place)))
+    $('live-legend').append('Compile the program with -g to see source lines.');
   const liveAt = seconds => device.filter(a => a.begin <= seconds && (a.end === null || a.end > seconds));
   const liveHeight = 280, scale = n => n / Math.max(1, data.peak.bytes) * (liveHeight - 24);
   const live = plot('live', liveHeight, (context, width, colour) => {
@@ -138,6 +149,9 @@
   const streams = [...new Set(data.operations.map(o => o.stream))].sort((a, b) => a - b);
   const row = 30, lanesHeight = Math.max(1, streams.length) * row + 8;
   const kinds = { kernel: colours[0], copy: colours[1], fill: colours[4] };
+  const kindNames = { kernel: 'kernels', copy: 'copies', fill: 'fills' };
+  legend('lanes-legend', Object.keys(kinds).filter(kind => data.operations.some(o => o.kind === kind)).map(kind => [kinds[kind], kindNames[kind]]));
+  if (data.findings.length) legend('lanes-legend', [['var(--fail)', 'findings']]);
   const lanes = plot('lanes', lanesHeight, (context, width, colour) => {
     context.font = '11px ui-monospace, monospace';
     context.textAlign = 'right';

@@ -1,11 +1,11 @@
-#include "doctor/mapped_file.h"
+#include "base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace assay::doctor {
+namespace assay {
 
 MappedFile::MappedFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -22,4 +22,4 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
 }
 
-}  // namespace assay::doctor
+}  // namespace assay

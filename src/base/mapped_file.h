@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay::doctor {
+namespace assay {
 
 // A file's bytes, read as they are looked at: a library of torch has hundreds of megabytes.
 class MappedFile {
@@ -18,4 +18,4 @@ class MappedFile {
   std::string_view bytes_;
 };
 
-}  // namespace assay::doctor
+}  // namespace assay

@@ -1,0 +1,40 @@
+#include "activity/changes.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace assay::activity {
+
+namespace {
+
+// At the same instant, in the order of the allocations: each ends after it begins, and before the next begins.
+bool is_before(const Change& a, const Change& b) {
+  if (a.seconds != b.seconds) return a.seconds < b.seconds;
+  return 2 * uint64_t{a.allocation} + a.is_end < 2 * uint64_t{b.allocation} + b.is_end;
+}
+
+// Programs allocate, and mostly also free, in the order of what is allocated.
+void put_in_order(std::vector<Change>& changes) {
+  if (!std::ranges::is_sorted(changes, is_before)) std::ranges::sort(changes, is_before);
+}
+
+}  // namespace
+
+std::vector<Change> changes_of(const Activity& activity) {
+  std::vector<Change> begins, ends, all;
+  begins.reserve(activity.allocations.size());
+  ends.reserve(activity.allocations.size());
+  for (std::size_t i = 0; i < activity.allocations.size(); ++i) {
+    const Allocation& one = activity.allocations[i];
+    if (one.is_host) continue;
+    begins.push_back({one.begin, static_cast<uint32_t>(i), false});
+    if (one.is_released) ends.push_back({one.end, static_cast<uint32_t>(i), true});
+  }
+  put_in_order(begins);
+  put_in_order(ends);
+  all.reserve(begins.size() + ends.size());
+  std::ranges::merge(begins, ends, std::back_inserter(all), is_before);
+  return all;
+}
+
+}  // namespace assay::activity

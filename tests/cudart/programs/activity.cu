@@ -1,0 +1,37 @@
+// What the program does with memory is known byte by byte: tests/cudart/activity_run_test.cpp compares it with what `assay run` says.
+#include <csignal>
+#include <cstring>
+
+#include "check.h"
+
+constexpr int kCount = 1000;  // not a multiple of a warp
+
+// Row by row, as most kernels read.
+__global__ void rows(const float* from, float* to, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = from[i];  // line 12
+}
+
+// Every eighth word, and of each of those the first two bytes of the next one.
+__global__ void scattered(const float* from, float* to, int count) {
+  const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i + 1 < count) to[i] = from[i] + reinterpret_cast<const unsigned short*>(from + i + 1)[0];
+}
+
+int main(int argc, char** argv) {
+  const bool dies = argc > 1 && std::strcmp(argv[1], "dies") == 0;
+  float *whole, *half, *strided, *target, *unused;
+  for (float** one : {&whole, &half, &strided, &target, &unused})
+    CUDA(cudaMalloc(one, kCount * sizeof(float)));
+  for (float* one : {whole, half, strided}) CUDA(cudaMemset(one, 0, kCount * sizeof(float)));
+  for (int i = 0; i < 5; ++i) {  // what is known to be read is marked no more
+    rows<<<4, 256>>>(whole, target, kCount);
+    rows<<<2, 256>>>(half, target, kCount / 2);
+    scattered<<<1, 128>>>(strided, target, kCount);
+  }
+  rows<<<1, 32>>>(whole, target, 32);
+  CUDA(cudaDeviceSynchronize());
+  if (dies) std::raise(SIGKILL);
+  for (float* one : {whole, half, strided, unused}) CUDA(cudaFree(one));
+  puts("ok");  // `target` is never freed
+}
