@@ -168,8 +168,8 @@ class Contradiction {
     launch.words[20] = expr("m");
     launch.pointers[24] = {"workspace", prove::Expr::literal(0)};
     launch.parameter_bytes = 32;
-    if (text.zeroed)
-      launch.zeroed = {{"workspace", prove::Expr::literal(0), prove::Expr::literal(4), true, 0}};
+    if (text.zeroed > 0)
+      launch.zeroed = {{"workspace", prove::Expr::literal(0), prove::Expr::literal(text.zeroed), true, 0}};
     return launch;
   }
 
@@ -214,19 +214,20 @@ class Contradiction {
     setting.until = prove::work_seconds() + kSeconds;
     // What threads exchange is what it is taken for if all of them get there, as in Prover::prove_one.
     if ((summary->exchanges |= prove::describe_messages(setting)) &&
-        prove::prove_barriers(setting).status != prove::Status::Proved)
+        !prove::prove_barriers(setting).threads_agree)
       return;
+    bool threads_agree = false;
     using Prove = prove::Obligation (*)(prove::Setting&);
     for (const Prove prove :
          {Prove{prove::prove_launch}, Prove{prove::prove_bounds}, Prove{prove::prove_overflow},
           Prove{prove::prove_alignment}, Prove{prove::prove_barriers}, Prove{prove::prove_races}}) {
       setting.until = prove::work_seconds() + kSeconds;
       const prove::Obligation obligation = prove(setting);
+      threads_agree |= obligation.threads_agree;
       if (obligation.status != prove::Status::Proved) continue;
       // Barriers order accesses only if all threads pass the same ones, and arrays are apart only as long as no access
       // leaves its own.
-      if (obligation.name == "race" && !(one.proved.contains("barrier") && one.proved.contains("bounds")))
-        continue;
+      if (obligation.name == "race" && !(threads_agree && one.proved.contains("bounds"))) continue;
       one.proved.insert(obligation.name);
       proved_.insert(obligation.name);
       ++tally_.proved[obligation.name];
@@ -344,7 +345,8 @@ class Contradiction {
     }
     const auto n = static_cast<uint32_t>(shape.at("n")), m = static_cast<uint32_t>(shape.at("m"));
     std::vector<std::byte> parameters(with_trace ? 40 : 32);
-    if (one.text->zeroed) std::memset(device.memory().host(memory.workspace, 4), 0, 4);
+    if (one.text->zeroed > 0)
+      std::memset(device.memory().host(memory.workspace, one.text->zeroed), 0, one.text->zeroed);
     std::memcpy(parameters.data(), &memory.x, 8);
     std::memcpy(parameters.data() + 8, &memory.y, 8);
     std::memcpy(parameters.data() + 16, &n, 4);

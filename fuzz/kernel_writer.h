@@ -38,7 +38,7 @@ struct RandomLaunch {
   std::string shared;                      // declarations in the module
   uint32_t static_shared = 0;              // bytes of them
   std::string body;                        // of a kernel whose parameters are x, y, n, m and the workspace
-  bool zeroed = true;                      // the host sets the first word of the workspace to 0
+  uint32_t zeroed = 4;                     // bytes at the beginning of the workspace that the host sets to 0
 };
 
 // What is launched for some of the shapes, one after the other.

@@ -6,13 +6,13 @@
 // is sometimes made a little wrong: another comparison, another constant, a missing guard or barrier.
 #pragma once
 
-#include "fuzz/kernel_writer.h"
+#include "fuzz/random_messages.h"
 
 namespace assay::fuzz {
 
-class KernelMaker : KernelWriter {
+class KernelMaker : MessageWriter {
  public:
-  using KernelWriter::KernelWriter;
+  using MessageWriter::MessageWriter;
 
   // `covers`: the kernel writes every element of y, or nearly so.
   RandomLaunch make(bool covers) {
@@ -495,65 +495,15 @@ class KernelMaker : KernelWriter {
     known_.push_back(out);
   }
 
-  // One thread of each block leaves a word and draws a number; the block that drew the last, or just its thread, reads what the
-  // others have left. Or the number says which element the block is to store.
-  void last_block() {
-    const std::string w = fresh_long(), own = fresh_long(), at = fresh_long(), p = predicate(),
-                      q = predicate(), drawn = fresh(), last = fresh(), place = fresh(), limit = fresh(),
-                      over = label(), end = label();
-    const bool broadcasts = kernel_.static_shared > 0 && !choices_.one_in(4);
-    const auto fence = [&] {
-      if (!choices_.one_in(8)) add(choices_.one_in(12) ? "membar.cta;" : "membar.gl;");
-    };
-    kernel_.zeroed = !choices_.one_in(10);
-    add(fmt::format(
-        "ld.param.u64 {}, [p4]; and.b32 {}, %r5, 255; mul.wide.u32 {}, {}, 4; add.s64 {}, {}, {};", w, place,
-        at, place, own, w, at));
-    const std::string leave = fmt::format("st.global.u32 [{}+4], %r3;", own);
-    const bool all_leave = choices_.one_in(10);
-    if (all_leave) add(leave);
-    if (all_leave || choices_.one_in(8)) barrier();
-    add(fmt::format("sub.u32 {}, %r6, {}; mov.u32 {}, 0;", limit, choices_.one_in(10) ? 2 : 1, last));
-    add(fmt::format("setp.{}.u32 {}, %r3, {}; @{} bra {};", choices_.one_in(12) ? "gt" : "ne", p,
-                    choices_.one_in(8) ? "1" : "0", p, over));
-    if (!all_leave) add(leave);
-    fence();
-    add(choices_.one_in(3)
-            ? fmt::format("atom.global.inc.u32 {}, [{}], {};", drawn, w, limit)
-            : fmt::format("atom.global.add.u32 {}, [{}], {};", drawn, w, choices_.one_in(12) ? 2 : 1));
-    if (choices_.one_in(16)) add(fmt::format("st.global.u32 [{}+4], %r5;", own));
-    add(fmt::format("setp.{}.u32 {}, {}, {}; selp.u32 {}, 1, 0, {};", choices_.one_in(8) ? "ge" : "eq", q,
-                    drawn, limit, last, q));
-    const bool numbers = choices_.one_in(3);
-    if (choices_.one_in(2)) fence();
-    if (broadcasts) add(fmt::format("st.shared.u32 [c], {};", numbers ? drawn : last));
-    add(over + ":");
-    const std::string got = broadcasts ? fresh() : numbers ? drawn : last;
-    if (broadcasts) barrier(10);
-    if (broadcasts) add(fmt::format("ld.shared.u32 {}, [c];", got));
-    if (numbers) {
-      if (!broadcasts) add(fmt::format("@{} bra {};", p, end));
-      leave_unless_below(got, "%r1", end);
-      plain_store(got);
-    } else {
-      const std::string r = predicate(), sum = fresh();
-      add(fmt::format("setp.eq.u32 {}, {}, 0; @{} bra {};", r, got, r, end));
-      if (!choices_.one_in(3)) add(fmt::format("@{} bra {};", p, end));
-      fence();
-      add(fmt::format("ld.global.u32 {}, [{}+{}];", sum, w, 4 + 4 * choices_.below(3)));
-      if (choices_.one_in(4)) add(fmt::format("st.global.u32 [{}], 0;", w));
-      add(fmt::format("st.global.u32 [%rd2], {};", sum));
-    }
-    add(end + ":");
-    if (choices_.one_in(3)) barrier();
-  }
-
   void part(int depth) {
-    switch (choices_.below(25)) {
+    switch (choices_.below(27)) {
       case 22:
       case 23:
-      case 24:
         return last_block();
+      case 24:
+      case 25:
+      case 26:
+        return flags();
       case 0:
       case 1:
       case 2:

@@ -83,6 +83,17 @@ std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice) {
   return {side(node.b, node.a), side(node.c, terms.negation(node.a))};
 }
 
+Strength strength_of(const Access& access) {
+  const ptx::Instruction& i = *access.instruction;
+  const bool ordered = i.has(ptx::Mod::relaxed) || i.has(ptx::Mod::acquire) || i.has(ptx::Mod::release) ||
+                       i.has(ptx::Mod::acq_rel);
+  if (i.has(ptx::Mod::volatile_) || i.has(ptx::Mod::mmio))
+    return Strength::Device;  // as relaxed at system scope
+  if (access.effect != Effect::Atomic && !ordered) return Strength::Weak;
+  // Blocks of one cluster only: no help between any two.
+  return i.has(ptx::Mod::cta) || i.has(ptx::Mod::cluster) ? Strength::Block : Strength::Device;
+}
+
 Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term) {
   std::set<Var> vars;
   const std::function<void(Term)> include = [&](Term from) {

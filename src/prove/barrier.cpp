@@ -13,9 +13,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
-#include "prove/obligation.h"
+#include "prove/endings.h"
 
 namespace assay::prove {
 
@@ -23,93 +22,13 @@ namespace {
 
 constexpr double kBarrierSeconds = 3;
 constexpr uint32_t kAllLanes = 0xffffffff;
-
-constexpr double kEndSeconds = 1.5;  // for showing that a loop ends
-constexpr Int kManyIterations = Int{1} << 61;
 constexpr unsigned kWarpSize = 32;
 
 // Why a barrier is not proved.
 struct Problem {
   std::string reason;
   std::optional<Candidate> candidate{};
-};
-
-// Which loops are known to end.
-//
-// A loop ends if the facts about iteration k bound k: if they exclude k = 2^61, no thread ever gets that far. Or
-// if a register that is shifted right decides: with 0 in it the loop does not go on.
-class Endings {
- public:
-  explicit Endings(Setting& setting) : setting_(setting) {
-    // A loop inside another is described more than once; the last description is the one that stands.
-    for (const auto& [count, loop] : setting.summary.loops) loops_[loop.head] = count;
-  }
-
-  // Loops from which an instruction can be reached all end.
-  bool before(const ptx::Instruction& instruction) {
-    const auto at = static_cast<uint32_t>(&instruction - setting_.kernel.body.data());
-    const Graph& graph = setting_.summary.graph;
-    for (const uint32_t head : graph.order)
-      if (graph.is_head(head) && reaches(head, at) && !ends(head)) return false;
-    return true;
-  }
-
- private:
-  bool reaches(uint32_t block, uint32_t at) {
-    const Graph& graph = setting_.summary.graph;
-    std::set<uint32_t> seen;
-    std::vector<uint32_t> open = {block};
-    while (!open.empty()) {
-      const uint32_t one = open.back();
-      open.pop_back();
-      if (!seen.insert(one).second) continue;
-      if (at >= graph.blocks[one].first && at < graph.blocks[one].end) return true;
-      open.insert(open.end(), graph.blocks[one].next.begin(), graph.blocks[one].next.end());
-    }
-    return false;
-  }
-
-  bool ends(uint32_t head) {
-    const auto [at, is_new] = known_.try_emplace(head, false);
-    if (!is_new) return at->second;
-    const auto loop = loops_.find(head);
-    if (loop == loops_.end()) return at->second = true;  // no thread gets there
-    const Loop& info = setting_.summary.loops.at(loop->second);
-    return at->second = stops_at_zero(info) || is_bounded(info);
-  }
-
-  bool stops_at_zero(const Loop& loop) {
-    Terms& terms = setting_.terms;
-    for (const Term shifted : loop.shifted) {
-      const Var var = terms.mentions(shifted).front();
-      const Term zero = terms.constant(0, terms.width(shifted));
-      for (const Term condition : loop.again)
-        if (terms.value(terms.substitute(condition, {{var, zero}})) == Bits{0}) return true;
-    }
-    return false;
-  }
-
-  bool is_bounded(const Loop& loop) {
-    try {
-      Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
-      lowering.set_deadline(std::min(kEndSeconds, setting_.until - work_seconds()));
-      for (const Term fact : loop.entry) {
-        const std::vector<Var>& vars = setting_.terms.mentions(fact);
-        if (std::all_of(vars.begin(), vars.end(),
-                        [&](Var v) { return setting_.terms.var(v).kind != VarKind::Unknown; }))
-          lowering.assume(fact);
-      }
-      const Poly k = lowering.count(loop.count);
-      return lowering.ask(at_least_zero(plus(k, -kManyIterations)), kEndSeconds).kind ==
-             Answer::Kind::Unsatisfiable;
-    } catch (const TooHard&) {
-      return false;
-    }
-  }
-
-  Setting& setting_;
-  std::map<uint32_t, Var> loops_;  // by head
-  std::map<uint32_t, bool> known_;
+  bool of_loop = false;  // nothing else is wrong but that a loop before it may not end
 };
 
 class Uniformity {
@@ -128,7 +47,8 @@ class Uniformity {
     }
     for (const Term condition : conditions)
       if (!agreed(condition)) return Problem{"not all threads may get here", std::move(candidate_)};
-    if (!endings.before(*barrier_.instruction)) return Problem{"a loop before it may not end"};
+    if (!endings.before(*barrier_.instruction))
+      return Problem{"a loop before it may not end", std::nullopt, true};
     return std::nullopt;
   }
 
@@ -295,11 +215,13 @@ Obligation prove_barriers(Setting& setting) {
   result.name = "barrier";
   const double start = work_seconds();
   Endings endings(setting);
+  result.threads_agree = setting.summary.gaps.empty();
   for (const Barrier& barrier : setting.summary.barriers) {
     ++result.total;
     auto problem = setting.out_of_time() ? std::optional(Problem{"time ran out"})
                                          : Uniformity(setting, barrier).problem(endings);
     if (problem) {
+      result.threads_agree &= problem->of_loop;
       Place place = setting.place(*barrier.instruction, std::move(problem->reason));
       place.candidate = std::move(problem->candidate);
       result.open.push_back(std::move(place));

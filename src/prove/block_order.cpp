@@ -55,7 +55,7 @@ bool implies_last(Setting& setting, const Access& access, const GridTicket& tick
 }
 
 BlockOrder::BlockOrder(Setting& setting, const Intervals& intervals, const std::set<uint32_t>& barriers)
-    : setting_(setting), intervals_(intervals), barriers_(barriers) {
+    : setting_(setting), intervals_(intervals), barriers_(barriers), flags_(setting, *this) {
   for (uint32_t i = 0; i < setting.kernel.body.size(); ++i)
     if (is_device_fence(setting.kernel.body[i])) fences_.insert(i);
 }
@@ -67,13 +67,29 @@ uint32_t BlockOrder::at(const ptx::Instruction& instruction) const {
 bool BlockOrder::is_before(const Access& first, const Access& second) {
   // A load past the coherent caches may miss even what is ordered before it.
   if (first.instruction->has(Mod::nc) || second.instruction->has(Mod::nc)) return false;
-  return std::any_of(setting_.grid_tickets.begin(), setting_.grid_tickets.end(),
-                     [&](const GridTicket& ticket) {
-                       if (!is_last(second, ticket)) return false;
-                       // The draws of the others themselves: the last one has read what they wrote, which needs no fence.
-                       if (first.instruction == ticket.ticket.instruction) return true;
-                       return is_released(first, ticket) && is_acquired(second, ticket);
-                     });
+  // A copy may still be under way behind a fence.
+  if (first.instruction->opcode == Opcode::cp_async) return false;
+  const auto by_ticket = [&](const GridTicket& ticket) {
+    if (!is_last(second, ticket)) return false;
+    // The draws of the others themselves: the last one has read what they wrote, which needs no fence.
+    if (first.instruction == ticket.ticket.instruction) return true;
+    Signal draw{ticket.ticket.instruction};
+    std::copy(std::begin(ticket.thread), std::end(ticket.thread), draw.thread.begin());
+    return is_released(first, draw) && is_acquired(second, draw);
+  };
+  return std::any_of(setting_.grid_tickets.begin(), setting_.grid_tickets.end(), by_ticket) ||
+         flags_.is_before(first, second);
+}
+
+bool BlockOrder::fences_between(const ptx::Instruction& from, uint32_t to) const {
+  return from.has(Mod::acquire) || from.has(Mod::acq_rel) ||
+         !setting_.summary.graph.reaches(at(from), to, fences_);
+}
+
+bool BlockOrder::is_behind(const ptx::Instruction& barrier, uint32_t at) const {
+  const uint32_t here = this->at(barrier);
+  return barriers_.contains(here) && barrier.guard == ptx::kNone &&
+         !setting_.summary.graph.is_in_loop(here) && !setting_.summary.graph.reaches(ptx::kNone, at, {here});
 }
 
 bool BlockOrder::is_last(const Access& access, const GridTicket& ticket) {
@@ -82,9 +98,9 @@ bool BlockOrder::is_last(const Access& access, const GridTicket& ticket) {
   return known->second;
 }
 
-// Whether the thread that draws alone makes the access.
-bool BlockOrder::is_by(const Access& access, const GridTicket& ticket) {
-  const auto [known, is_new] = by_.try_emplace({&access, ticket.ticket.drawn}, false);
+// Whether the thread that gives the signal alone makes the access.
+bool BlockOrder::is_by(const Access& access, const Signal& signal) {
+  const auto [known, is_new] = by_.try_emplace({&access, signal.instruction}, false);
   if (!is_new) return known->second;
   try {
     Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
@@ -93,27 +109,27 @@ bool BlockOrder::is_by(const Access& access, const GridTicket& ticket) {
     std::vector<Formula> same;
     for (size_t axis = 0; axis < 3; ++axis)
       same.push_back(equal_to_zero(add(lowering.unsigned_value(setting_.summary.thread[axis]),
-                                       lowering.unsigned_value(ticket.thread[axis]), -1)));
+                                       lowering.unsigned_value(signal.thread[axis]), -1)));
     known->second = lowering.proves(all_of(std::move(same)), kOrderSeconds);
   } catch (const TooHard&) {
   }
   return known->second;
 }
 
-// Before the draw, with a fence in between. Behind the draw no way leads back to the access, so it is in the interval of the
+// Let D be the signal and t its thread. Before D, with a fence in between. Behind D no way leads back to the access, so it is in the interval of the
 // draw or in an earlier one: if a thread made it in a later one, t would have passed the barrier in between behind its draw,
 // and the way from there would be a way from D.
 //   - Made by t itself, every way from it to D has a fence.
 //   - In an earlier interval, made by any thread: t passes the barrier behind it, and then a fence before D. Or every thread
 //     that made it passes a fence before the barrier, and t draws behind the barrier (which a run of assay check takes for
 //     order as well: the barrier carries on what the fence has made visible).
-bool BlockOrder::is_released(const Access& access, const GridTicket& ticket) {
+bool BlockOrder::is_released(const Access& access, const Signal& signal) {
   const Graph& graph = setting_.summary.graph;
-  const ptx::Instruction& instruction = *ticket.ticket.instruction;
+  const ptx::Instruction& instruction = *signal.instruction;
   const uint32_t draw = at(instruction), here = at(*access.instruction);
   if (graph.reaches(draw, here)) return false;
   const bool releases = instruction.has(Mod::release) || instruction.has(Mod::acq_rel);
-  if (is_by(access, ticket) && (releases || !graph.reaches(here, draw, fences_))) return true;
+  if (is_by(access, signal) && (releases || !graph.reaches(here, draw, fences_))) return true;
   if (!intervals_.meetings(here, draw).empty()) return false;
   const auto all = [&](auto holds) { return std::all_of(barriers_.begin(), barriers_.end(), holds); };
   return releases || all([&](uint32_t barrier) { return !graph.reaches(barrier, draw, fences_); }) ||
@@ -122,13 +138,13 @@ bool BlockOrder::is_released(const Access& access, const GridTicket& ticket) {
 
 // Behind the draw, with a fence by t in between. Another thread knows of the draw from behind a barrier (1. above), so a
 // fence on every way from D to a barrier stands before that one.
-bool BlockOrder::is_acquired(const Access& access, const GridTicket& ticket) {
+bool BlockOrder::is_acquired(const Access& access, const Signal& signal) {
   const Graph& graph = setting_.summary.graph;
-  const ptx::Instruction& instruction = *ticket.ticket.instruction;
+  const ptx::Instruction& instruction = *signal.instruction;
   if (instruction.has(Mod::acquire) || instruction.has(Mod::acq_rel)) return true;
   const uint32_t draw = at(instruction);
   if (graph.reaches(draw, at(*access.instruction), fences_)) return false;
-  return is_by(access, ticket) || std::none_of(barriers_.begin(), barriers_.end(), [&](uint32_t barrier) {
+  return is_by(access, signal) || std::none_of(barriers_.begin(), barriers_.end(), [&](uint32_t barrier) {
            return graph.reaches(draw, barrier, fences_);
          });
 }

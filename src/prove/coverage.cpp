@@ -9,7 +9,7 @@
 
 #include "prove/coverage_instance.h"
 #include "prove/coverage_witness.h"
-#include "prove/messages.h"
+#include "prove/endings.h"
 
 namespace assay::prove {
 
@@ -500,25 +500,30 @@ std::optional<Access> by_number(Terms& terms, const Run& run, const Access& acce
   return result;
 }
 
-// What a kernel's blocks draw, and what they leave for their threads. Without facts about either if not all threads are shown to
-// get to the barriers that those rest on: then false.
-bool describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
+// What a kernel's blocks draw, and what they leave for their threads. Why the launch counts for nothing: not all threads are shown
+// to get to the barriers that those rest on, or one may wait for ever. Empty: it counts.
+std::string describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
   const auto is_global = [&](const Ticket& ticket) {
     const auto base = base_of(terms, ticket.address);
     return base && run.summary.arrays.at(*base).space == ptx::Space::Global;
   };
-  if (std::none_of(run.summary.tickets.begin(), run.summary.tickets.end(), is_global)) return true;
+  const bool draws = std::any_of(run.summary.tickets.begin(), run.summary.tickets.end(), is_global);
+  if (!draws && run.summary.flag_reads.empty()) return "";
   Claims claims(terms, run.summary, setting.solver);
   Setting of_kernel{terms,       dims,   *run.kernel->module, *run.kernel->kernel, *run.kernel->launch,
                     run.summary, claims, setting.solver};
   of_kernel.until = setting.until;
   of_kernel.most_counterexamples = 0;
-  if (!describe_messages(of_kernel)) return true;
-  run.tickets = of_kernel.grid_tickets;
-  for (const Access& access : run.summary.accesses)
-    if (auto renumbered = by_number(terms, run, access, of_kernel.broadcast))
-      run.renumbered.push_back(std::move(*renumbered));
-  return prove_barriers(of_kernel).status == Status::Proved;
+  if (draws && describe_messages(of_kernel)) {
+    run.tickets = of_kernel.grid_tickets;
+    for (const Access& access : run.summary.accesses)
+      if (auto renumbered = by_number(terms, run, access, of_kernel.broadcast))
+        run.renumbered.push_back(std::move(*renumbered));
+    if (!prove_barriers(of_kernel).threads_agree)
+      return "it depends on values that threads exchange, and not all threads may reach the exchange";
+  }
+  if (!Endings(of_kernel).of_waiting()) return "a loop that waits for another thread may not end";
+  return "";
 }
 
 }  // namespace
@@ -539,8 +544,8 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
       continue;
     }
     Run run{&kernel, std::move(*summary)};
-    if (!describe(setting, terms, dims, run)) {
-      gap = "it depends on values that threads exchange, and not all threads may reach the exchange";
+    if (const std::string why = describe(setting, terms, dims, run); !why.empty()) {
+      gap = why;
       continue;
     }
     world.loops.insert(run.summary.loops.begin(), run.summary.loops.end());

@@ -49,12 +49,17 @@ class Executor {
     std::map<uint32_t, std::vector<State>> incoming;
     incoming[head].push_back(std::move(start));
     Exits exits;
+    std::map<uint32_t, Path> controls;  // of the blocks so far
     bool first = true;
     for (const uint32_t block : graph_.order) {
       const auto found = incoming.find(block);
       if (found == incoming.end()) continue;
+      const bool ways_meet = found->second.size() > 1;
       State state = merge(std::move(found->second));
       incoming.erase(found);
+      if (ways_meet)
+        if (const auto fork = certain_from(block, head, inside, controls)) state.control = controls.at(*fork);
+      controls[block] = state.control;
       const bool whole = graph_.is_head(block) && !(first && block == head && loop_head_ == head);
       std::vector<Edge> edges = whole ? loop(block, std::move(state)) : run_block(block, std::move(state));
       first = false;
@@ -68,6 +73,36 @@ class Executor {
       }
     }
     return exits;
+  }
+
+  // The block where the ways that meet in `block` have parted, if all ways from there lead to it: then nothing decides in between,
+  // apart from whether inner loops end. A way that leaves the region, ends the thread or begins the next iteration does not lead
+  // there. `controls` has the blocks of the region that stand before it, inner loops by their heads.
+  std::optional<uint32_t> certain_from(uint32_t block, uint32_t head, const std::set<uint32_t>& inside,
+                                       const std::map<uint32_t, Path>& controls) const {
+    std::optional<uint32_t> fork;
+    for (const uint32_t one : graph_.dominators[block])
+      if (one != block && controls.contains(one) && (!fork || graph_.dominates(*fork, one))) fork = one;
+    if (!fork) return std::nullopt;
+    std::set<uint32_t> seen = {*fork};
+    std::vector<uint32_t> open = {*fork};
+    while (!open.empty()) {
+      const uint32_t one = open.back();
+      open.pop_back();
+      if (may_end_in(one)) return std::nullopt;
+      for (const uint32_t next : graph_.blocks[one].next) {
+        if (next == block) continue;
+        if (next == head || !inside.contains(next)) return std::nullopt;
+        if (seen.insert(next).second) open.push_back(next);
+      }
+    }
+    return fork;
+  }
+
+  bool may_end_in(uint32_t block) const {
+    const ptx::Opcode last = kernel_.body[graph_.blocks[block].end - 1].opcode;
+    return graph_.blocks[block].next.empty() || last == ptx::Opcode::ret || last == ptx::Opcode::exit ||
+           last == ptx::Opcode::trap;
   }
 
   std::vector<Edge> run_block(uint32_t number, State state) {
@@ -201,10 +236,7 @@ class Executor {
   }
 
   bool may_return_in(const std::vector<uint32_t>& members) const {
-    return std::any_of(members.begin(), members.end(), [&](uint32_t block) {
-      const ptx::Opcode last = kernel_.body[graph_.blocks[block].end - 1].opcode;
-      return last == ptx::Opcode::ret || last == ptx::Opcode::exit || last == ptx::Opcode::trap;
-    });
+    return std::any_of(members.begin(), members.end(), [&](uint32_t block) { return may_end_in(block); });
   }
 
   Exits run_body(uint32_t head, const State& entry, const RegisterGuesses& guesses, Var count) {

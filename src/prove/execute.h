@@ -68,7 +68,9 @@ struct Access {
   // Of a fragment: where its first row begins, and the alignment of that, which is stricter.
   Term start = kNoTerm;
   uint32_t start_alignment = 1;
-  Term stored = kNoTerm;  // what a store of one register stores
+  Term stored = kNoTerm;     // what a store of one register stores
+  Term exchanged = kNoTerm;  // what an atomic exchange stores, or a compare-and-swap if it does
+  bool keeps = false;        // an atomic operation that writes what it has read
 };
 
 // An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.
@@ -78,6 +80,16 @@ struct Barrier {
   Term mask = kNoTerm;  // of_warp: the lanes that it names
   // What decides whether a thread gets here, given that loops end.
   Path control;
+  std::vector<Var> loops{};  // around it, by count
+  Path path{};               // what holds here
+};
+
+// What a strong load, or an atomic operation that writes what it has read, found in global memory: a flag, perhaps, that
+// another block has set (flags.h).
+struct FlagRead {
+  const ptx::Instruction* instruction = nullptr;
+  Var seen = 0;
+  Term address = kNoTerm;
   std::vector<Var> loops;  // around it, by count
 };
 
@@ -120,6 +132,7 @@ struct Summary {
   std::vector<Access> accesses;
   std::vector<Barrier> barriers;
   std::vector<Ticket> tickets;
+  std::vector<FlagRead> flag_reads;
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;

@@ -15,7 +15,7 @@ constexpr size_t kMostCompared = 60;  // products of which pairs are compared
 constexpr size_t kLongestFact = 6;    // terms
 constexpr size_t kMostFactors = 4;
 
-std::string number(Int value) {
+std::string smt_number(Int value) {
   return value < 0 ? fmt::format("(- {})", decimal(-value)) : decimal(value);
 }
 
@@ -42,8 +42,10 @@ std::string Lemmas::product(const Monomial& monomial) {
   name = "p" + name;
   const Interval range = lowering_.interval({{monomial, 1}});
   declarations_ += fmt::format("(declare-const {} Int)\n", name);
-  if (range.low > -kInfinity) declarations_ += fmt::format("(assert (>= {} {}))\n", name, number(range.low));
-  if (range.high < kInfinity) declarations_ += fmt::format("(assert (<= {} {}))\n", name, number(range.high));
+  if (range.low > -kInfinity)
+    declarations_ += fmt::format("(assert (>= {} {}))\n", name, smt_number(range.low));
+  if (range.high < kInfinity)
+    declarations_ += fmt::format("(assert (<= {} {}))\n", name, smt_number(range.high));
   return products_[monomial] = name;
 }
 
@@ -52,11 +54,11 @@ std::string Lemmas::text(const Poly& poly) {
   std::string sum;
   for (const auto& [monomial, by] : poly) {
     if (monomial.empty())
-      sum += " " + number(by);
+      sum += " " + smt_number(by);
     else if (by == 1)
       sum += " " + product(monomial);
     else
-      sum += fmt::format(" (* {} {})", number(by), product(monomial));
+      sum += fmt::format(" (* {} {})", smt_number(by), product(monomial));
   }
   return poly.size() == 1 ? sum.substr(1) : fmt::format("(+{})", sum);
 }
@@ -120,11 +122,11 @@ std::string Lemmas::multiples(const std::vector<Formula>& facts, bool again) {
       // The bounds of the atom itself are facts, too.
       const AtomInfo& info = lowering_.atoms_[factor];
       if (info.low > -kInfinity && info.low != 0)
-        text +=
-            fmt::format("(assert (>= {} (* {} {})))\n", product(monomial), number(info.low), product(rest));
+        text += fmt::format("(assert (>= {} (* {} {})))\n", product(monomial), smt_number(info.low),
+                            product(rest));
       if (info.high < kInfinity)
-        text +=
-            fmt::format("(assert (<= {} (* {} {})))\n", product(monomial), number(info.high), product(rest));
+        text += fmt::format("(assert (<= {} (* {} {})))\n", product(monomial), smt_number(info.high),
+                            product(rest));
     }
   }
   return text;

@@ -133,7 +133,11 @@ void Machine::note_meeting(const Step& step) {
   Barrier barrier{&i, of_warp || whole_warp, kNoTerm, step.state.control, loops_};
   if (of_warp) barrier.mask = value(step, i.operands.back(), 32);
   if (whole_warp) barrier.mask = terms_.constant(~Bits{0}, 32);
-  if (!terms_.is_constant(step.guard)) barrier.control.push_back(step.guard);
+  barrier.path = step.state.path;
+  if (!terms_.is_constant(step.guard)) {
+    barrier.control.push_back(step.guard);
+    barrier.path.push_back(step.guard);
+  }
   summary_.barriers.push_back(std::move(barrier));
 }
 

@@ -76,6 +76,9 @@ class Machine {
   Term unknown_parameter(uint32_t offset, unsigned width);
   void load_store(const Step& step);
   bool draw_ticket(const Step& step, Term at);
+  std::optional<Term> exchanged(const Step& step);
+  bool keeps_what_is_there(const Step& step);
+  void note_flag(const Step& step, Term value, Term at);
   void copy_async(const Step& step);
   void matrix_rows(const Step& step);
   void fragment(const Step& step);

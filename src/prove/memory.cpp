@@ -278,22 +278,61 @@ void Machine::load_store(const Step& step) {
   const uint32_t bytes = components(i) * w / 8;
   const size_t noted = summary_.accesses.size();
   note(step, effect, space_of(i), at, bytes, bytes);
-  if (i.opcode == Opcode::st && i.operands[1].kind != Operand::Kind::Vector &&
-      summary_.accesses.size() > noted)
-    summary_.accesses.back().stored = value(step, i.operands[1], w);
+  if (summary_.accesses.size() > noted) {
+    if (i.opcode == Opcode::st && i.operands[1].kind != Operand::Kind::Vector)
+      summary_.accesses.back().stored = value(step, i.operands[1], w);
+    if (const auto put = exchanged(step)) summary_.accesses.back().exchanged = *put;
+    summary_.accesses.back().keeps = keeps_what_is_there(step);
+  }
   if (!loads) return;
   const Operand& to = i.operands[0];
   if (i.opcode == Opcode::atom && draw_ticket(step, at)) return;
+  if (i.opcode == Opcode::atom && keeps_what_is_there(step) && to.kind == Operand::Kind::Register) {
+    const Term found = terms_.unknown(w, "found");
+    note_flag(step, found, at);
+    return put(step, to, found);
+  }
   if (i.opcode == Opcode::atom || (to.kind != Operand::Kind::Register && to.kind != Operand::Kind::Vector))
     return forget(step);
   const auto element = [&](const Operand& operand, unsigned n) {
     if (operand.kind != Operand::Kind::Register) return;
     const Term got = loaded(at, w, n * w / 8);
+    if (to.kind == Operand::Kind::Register) note_flag(step, got, at);
     const unsigned own = width_of(operand.index);
     put(step, operand, own > w && step.is_signed() ? terms_.sext(got, own) : got);
   };
   if (to.kind == Operand::Kind::Register) return element(to, 0);
   for (size_t n = 0; n < to.elements.size(); ++n) element(to.elements[n], static_cast<unsigned>(n));
+}
+
+// What an atomic exchange stores; of a compare-and-swap, what it stores if it does.
+std::optional<Term> Machine::exchanged(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  if (i.opcode != Opcode::atom || i.operands.size() < 3) return std::nullopt;
+  if (i.has(Mod::exch)) return value(step, i.operands[2], step.width());
+  if (i.has(Mod::cas) && i.operands.size() > 3) return value(step, i.operands[3], step.width());
+  return std::nullopt;
+}
+
+// atomicAdd(p, 0), atomicOr(p, 0), atomicCAS(p, c, c): loads that are atomic.
+bool Machine::keeps_what_is_there(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  if (i.opcode != Opcode::atom || is_float(step) || i.operands.size() < 3) return false;
+  const unsigned w = step.width();
+  const auto by = terms_.value(value(step, i.operands[2], w));
+  if (i.has(Mod::add) || i.has(Mod::or_) || i.has(Mod::xor_)) return by == Bits{0};
+  return i.has(Mod::cas) && i.operands.size() > 3 && by && terms_.value(value(step, i.operands[3], w)) == by;
+}
+
+void Machine::note_flag(const Step& step, Term found, Term at) {
+  const ptx::Instruction& i = step.instruction;
+  const bool strong =
+      i.opcode == Opcode::atom || i.has(Mod::volatile_) || i.has(Mod::relaxed) || i.has(Mod::acquire);
+  const Space space = space_of(i);
+  if (!recording_ || !strong || (space != Space::Global && space != Space::Generic) || i.has(Mod::cta) ||
+      i.has(Mod::cluster) || terms_[found].op != Op::Var)
+    return;
+  summary_.flag_reads.push_back({&i, terms_.mentions(found).front(), at, loops_});
 }
 
 // False: it is none.

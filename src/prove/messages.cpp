@@ -184,7 +184,7 @@ class Messages {
       if (!base) return false;
       const Array& array = summary_.arrays.at(*base);
       if (array.name != counter.name) continue;
-      if (!is_apart(access, part, draw) && !comes_last(access, draw, ticket)) return false;
+      if (!is_apart(access, part, draw, ticket) && !comes_last(access, draw, ticket)) return false;
     }
     return true;
   }
@@ -198,11 +198,15 @@ class Messages {
     return thread && std::equal(thread->begin(), thread->end(), ticket.thread);
   }
 
-  bool is_apart(const Access& access, const Part& part, const Access& draw) {
+  // Where the write goes may depend on the number that its own block drew: `tiles[drawn]`. That number may be taken to be below
+  // the number of blocks here. If some write met the counter, one would be the first: what its block drew was drawn before
+  // that, when only draws had changed the counter.
+  bool is_apart(const Access& access, const Part& part, const Access& draw, const GridTicket& ticket) {
     try {
       Lowered place = lowered(setting_, access, part, false);
       Lowering& lowering = place.lowering;
       lowering.set_deadline(std::min(kMessageSeconds, setting_.until - work_seconds()));
+      lowering.assume(is_within(ticket));
       const auto base = *base_of(terms_, draw.address);
       const Poly counter = lowering.poly(terms_.sub(draw.address, terms_.of(base)));
       const Poly ahead = add(place.offset, counter, -1);  // of the counter
@@ -214,9 +218,12 @@ class Messages {
     }
   }
 
+  Term is_within(const GridTicket& ticket) {
+    return terms_.compare(Op::Ule, terms_.zext(terms_.of(ticket.ticket.drawn), 64), ticket.last);
+  }
+
   void limit(const GridTicket& ticket) {
-    const Term wide = terms_.zext(terms_.of(ticket.ticket.drawn), 64);
-    terms_.var(ticket.ticket.drawn).facts.push_back(terms_.compare(Op::Ule, wide, ticket.last));
+    terms_.var(ticket.ticket.drawn).facts.push_back(is_within(ticket));
     found_ = true;
   }
 

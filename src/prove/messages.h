@@ -1,5 +1,5 @@
 // What threads tell each other through memory: values that one thread leaves for its block, numbers that blocks draw, and
-// what is ordered by that.
+// what is ordered by that. (Flags that blocks wait for: flags.h.)
 //
 // The block that finishes last adds up what the others have left:
 //
@@ -19,8 +19,10 @@
 // messages.cpp and block_order.cpp say of each why it is so.
 #pragma once
 
+#include "prove/flags.h"
 #include "prove/obligation.h"
 #include "prove/race_intervals.h"
+#include "prove/shared_use.h"
 
 namespace assay::prove {
 
@@ -31,6 +33,12 @@ bool describe_messages(Setting& setting);
 // Whether a thread gets to an access only if its block drew the last number.
 bool implies_last(Setting& setting, const Access& access, const GridTicket& ticket);
 
+// An instruction by which one thread of a block tells other blocks something.
+struct Signal {
+  const ptx::Instruction* instruction = nullptr;
+  ThreadIndex thread{};
+};
+
 // What is ordered between blocks.
 class BlockOrder {
  public:
@@ -40,18 +48,26 @@ class BlockOrder {
   // Whether the first, by any thread of one block, happens before the second, by any thread of another.
   bool is_before(const Access& first, const Access& second);
 
+  // Whether a block that has given the signal has made the access before that, with a fence in between.
+  bool is_released(const Access& access, const Signal& signal);
+  // Whether a thread that comes from one instruction to another has passed a fence, or needs none.
+  bool fences_between(const ptx::Instruction& from, uint32_t to) const;
+  // Whether all threads of a block have come to this barrier when one is at the instruction.
+  bool is_behind(const ptx::Instruction& barrier, uint32_t at) const;
+  uint32_t at(const ptx::Instruction& instruction) const;
+
  private:
   bool is_last(const Access& access, const GridTicket& ticket);
-  bool is_by(const Access& access, const GridTicket& ticket);
-  bool is_released(const Access& access, const GridTicket& ticket);
-  bool is_acquired(const Access& access, const GridTicket& ticket);
-  uint32_t at(const ptx::Instruction& instruction) const;
+  bool is_by(const Access& access, const Signal& signal);
+  bool is_acquired(const Access& access, const Signal& signal);
 
   Setting& setting_;
   const Intervals& intervals_;
   const std::set<uint32_t>& barriers_;
   std::set<uint32_t> fences_;
-  std::map<std::pair<const Access*, Var>, bool> last_, by_;
+  std::map<std::pair<const Access*, Var>, bool> last_;
+  std::map<std::pair<const Access*, const ptx::Instruction*>, bool> by_;
+  FlagOrder flags_;
 };
 
 }  // namespace assay::prove

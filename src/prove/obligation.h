@@ -63,6 +63,9 @@ struct Obligation {
   std::string refuted_at{};     // the instruction that a run showed to fail, PTX
   bool pending = false;         // it was not looked at yet
   Compared compared{};          // of `values`
+  // Of `barrier`: threads that get to a barrier all get to the same one; what may be missing is that the loops before it end.
+  // That is all that races and exchanged values rest on: a thread that stays in a loop makes the others wait.
+  bool threads_agree = false;
 };
 // What it says, in words.
 std::string_view statement_of(std::string_view obligation);
@@ -122,6 +125,11 @@ std::vector<Part> parts_of(Terms& terms, const Access& access);
 // The part with each side of a choice (an Ite that is a leaf of its address) in the choice's place, under the condition for
 // that side: one of the two holds for every thread.
 std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice);
+
+// How far an operation is strong: to the threads of its block, or of the device.
+enum class Strength : uint8_t { Weak, Block, Device };
+
+Strength strength_of(const Access& access);
 
 // The conditions of a path that bear on a term: the others speak of loops and loaded values that it does not
 // depend on. Fewer facts prove less, never more.

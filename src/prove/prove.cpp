@@ -301,6 +301,7 @@ class Prover {
     Dims dims(terms, contract_, limits_of(launch.when));
     auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
+    waits_ |= !summary->flag_reads.empty();
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     setting.ptx_file = ptx_source();
@@ -315,7 +316,7 @@ class Prover {
     if (summary->exchanges) {
       setting.until = until - whole * (kept - kBarrierShare);
       asked_for_ = fmt::format("{}-exchanges", plain_name(launch.kernel));
-      exchanged = prove_barriers(setting).status == Status::Proved;
+      exchanged = prove_barriers(setting).threads_agree;
       all_exchanged_ &= exchanged;
     }
     for (const auto& [name, prove, own] : kObligations) {
@@ -337,7 +338,7 @@ class Prover {
   void rest_on_others(Obligation& race) {
     if (race.status != Status::Proved) return;
     for (const Obligation& other : proof_.obligations) {
-      if (other.kernel != race.kernel || other.status == Status::Proved) continue;
+      if (other.kernel != race.kernel || other.status == Status::Proved || other.threads_agree) continue;
       if (other.name != "barrier" && other.name != "bounds") continue;
       race.status = Status::Unknown;
       race.open.push_back({{},
@@ -620,6 +621,7 @@ class Prover {
 
   void decide() {
     proof_.assumptions.assign(std::begin(kAssumptions), std::end(kAssumptions));
+    if (waits_) proof_.assumptions.emplace_back("blocks that have started go on");
     if (!proof_.all_shapes_recorded)
       proof_.assumptions.push_back(
           fmt::format("the launch relation, which was checked at {} shapes, holds at all", proof_.recorded));
@@ -651,6 +653,7 @@ class Prover {
   Relation relation_;
   LaunchLog log_;                                             // of replays
   std::vector<std::pair<std::string, std::string>> pending_;  // kernels and obligations
+  bool waits_ = false;                                        // a block may wait for another
   bool all_exchanged_ = true;  // all lanes take part where values are exchanged
   double start_ = 0, until_ = 0;
   double replayed_ = 0, replay_work_ = 0;  // seconds of replays: elapsed, and of work_seconds()

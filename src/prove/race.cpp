@@ -33,19 +33,6 @@ constexpr size_t kMostChoices = 4;     // parts that one access is taken apart i
 constexpr Int kMostStep = 1 << 20;     // of a ticket: 1024 of them stay below 2^31
 constexpr size_t kMostOpen = 12;       // pairs not proved, after which the rest is not looked at
 
-// How far an operation is strong: to the threads of its block, or of the device.
-enum class Strength : uint8_t { Weak, Block, Device };
-
-Strength strength_of(const Access& access) {
-  const ptx::Instruction& i = *access.instruction;
-  const bool ordered =
-      i.has(Mod::relaxed) || i.has(Mod::acquire) || i.has(Mod::release) || i.has(Mod::acq_rel);
-  if (i.has(Mod::volatile_) || i.has(Mod::mmio)) return Strength::Device;  // as relaxed at system scope
-  if (access.effect != Effect::Atomic && !ordered) return Strength::Weak;
-  // Blocks of one cluster only: no help between any two.
-  return i.has(Mod::cta) || i.has(Mod::cluster) ? Strength::Block : Strength::Device;
-}
-
 bool is_volatile(const Access& access) {
   return access.instruction->has(Mod::volatile_) && access.effect != Effect::Atomic;
 }

@@ -92,8 +92,10 @@ Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexampl
   if (!std::exchange(described_, true)) {
     summary().exchanges |= describe_messages(setting);
     grid_tickets_ = setting.grid_tickets;
+    broadcast_ = setting.broadcast;
   }
   setting.grid_tickets = grid_tickets_;
+  setting.broadcast = broadcast_;
   if (!counterexamples) setting.most_counterexamples = 0;
   return which(setting);
 }

@@ -78,6 +78,7 @@ class ProvedKernel {
   std::unique_ptr<Result<Summary>> summary_;
   bool described_ = false;  // its messages
   std::vector<GridTicket> grid_tickets_;
+  std::map<Var, Term> broadcast_;
 };
 
 // %rd1 = x, %rd2 = y, %r1 = n, %r2 = the thread's index in the grid.

@@ -218,6 +218,22 @@ TEST(LastBlock, reads_through_coherent_caches) {
   EXPECT_EQ(races(cached), Status::Unknown);
 }
 
+// Every block copies a word that the last one overwrites.
+TEST(LastBlock, does_not_wait_for_copies_of_the_others) {
+  Parts copied;
+  copied.leave = "";
+  copied.store = "st.global.f32 [%rd2], %f1; st.global.f32 [%rd3], %f1;";
+  const auto with = [&](const char* copy) {
+    Parts parts = copied;
+    parts.leave = copy;
+    KernelText text = text_of(parts);
+    text.shared += " .shared .align 16 .b8 s[16];";
+    return ProvedKernel(text).prove(prove_races).status;
+  };
+  EXPECT_EQ(with("ld.global.f32 %f5, [%rd3]; st.shared.f32 [s], %f5;"), Status::Proved);
+  EXPECT_EQ(with("mov.u32 %r50, s; cp.async.ca.shared.global [%r50], [%rd3], 4;"), Status::Unknown);
+}
+
 TEST(LastBlock, writes_its_outputs_only_if_every_block_draws) {
   Parts some;
   some.who = "setp.ne.u32 %p1, %r5, 0; setp.gt.u32 %p6, %r1, 5; or.pred %p1, %p1, %p6;";

@@ -1,0 +1,62 @@
+// Which loops are known to end.
+//
+// A loop ends if the facts about iteration k bound k: if they exclude k = 2^61, no thread ever gets that far. Or
+// if a register that is shifted right decides: with 0 in it the loop does not go on.
+//
+// A loop that waits for a flag of another block ends if that block sets the flag. Nothing says that a block starts while others
+// wait. But who has drawn a number knows that the blocks that drew the smaller ones have started, and a block that has started goes
+// on. So let a loop wait for the flag of a number e below the block's own:
+//   1. each number below it was drawn by some block (GridTicket), so e was;
+//   2. one thread of every block stores to the flag of the number that its block drew, whatever the block does, if the loops
+//      before the store end;
+//   3. whatever is stored there ends the loop, and nothing else is.
+// By induction over the numbers all such loops end: block e waits only for smaller numbers itself. They must be numbers from one
+// counter, since those from two may be in opposite orders. If one of the loops is not understood, none is taken to end.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "prove/messages.h"
+
+namespace assay::prove {
+
+class Endings {
+ public:
+  explicit Endings(Setting& setting);
+
+  // Loops from which an instruction can be reached all end.
+  bool before(const ptx::Instruction& instruction);
+  // Loops that wait for what another thread writes all end. (Of the others nothing is said.)
+  bool of_waiting();
+
+ private:
+  // A loop that goes on as long as a strong load finds certain values.
+  struct Waiting {
+    const Loop* loop = nullptr;
+    const FlagRead* read = nullptr;
+    Term goes_on = kNoTerm;  // speaks of what was found alone
+  };
+
+  bool ends(uint32_t head);
+  bool stops_at_zero(const Loop& loop);
+  bool is_bounded(const Loop& loop);
+
+  void find_waiting();
+  bool understood(const Waiting& waiting, const GridTicket& ticket);
+  bool leaves_with(const Waiting& waiting, const Access& store);
+  bool is_apart(const Waiting& waiting, const Access& store);
+  bool is_set(const Waiting& waiting, const Access& store, const GridTicket& ticket);
+  bool is_of_a_smaller_number(const Waiting& waiting, const Access& store, const GridTicket& ticket);
+  Term by_number(Term term);
+  const Access* access_of(const ptx::Instruction& instruction) const;
+
+  Setting& setting_;
+  std::map<uint32_t, Var> loops_;  // by head
+  std::map<uint32_t, bool> known_;
+  std::vector<Waiting> waiting_;
+  std::optional<bool> waiting_end_;
+};
+
+}  // namespace assay::prove
