@@ -93,7 +93,7 @@ evidence::OtherAccess other_access(const RaceContext& context, const Touch& befo
 }
 
 // What distinguishes one earlier access from another, for keys.
-std::string key_of(const evidence::OtherAccess& other) {
+std::string key_of_other(const evidence::OtherAccess& other) {
   if (!other.where.file.empty()) return text_of(other.where);
   if (other.operation) return fmt::format("{} on stream {}", other.operation->kind, other.operation->stream);
   return "unknown";
@@ -141,7 +141,7 @@ void report_with_host(RaceContext& context, const Touch& device, const Touch& ho
   if (!by_host.host_place.empty()) race.host.calls = {by_host.host_place};
   race.host.system_call = by_host.host_call;
   const std::string key = fmt::format("{}|host {}|{}", to_string(Kind::DataRace),
-                                      by_host.host_writes ? "writes" : "reads", key_of(race.other));
+                                      by_host.host_writes ? "writes" : "reads", key_of_other(race.other));
   const Where where = site && site->line ? race.other.where : Where{};
   Finding finding = finding_of(Kind::DataRace, where, std::move(race));
   lock.lock();
@@ -214,12 +214,12 @@ evidence::Race race_of(const RaceContext& context, const Conflict& c, Address ad
 }
 
 // Whichever of the two came first: one defect.
-std::string key_of(const RaceContext& context, const Conflict& c, const evidence::OtherAccess& other,
-                   Kind kind) {
+std::string key_of_conflict(const RaceContext& context, const Conflict& c, const evidence::OtherAccess& other,
+                            Kind kind) {
   const RaceSite* here = c.actor.warp ? context.sites.at(c.now.who.site()) : nullptr;
   std::string keys[2] = {here ? c.mine.kernel + "|" + here->where
                               : fmt::format("{} on stream {}", name_of(c.mine.kind), c.mine.stream),
-                         c.theirs ? c.theirs->kernel + "|" + key_of(other) : key_of(other)};
+                         c.theirs ? c.theirs->kernel + "|" + key_of_other(other) : key_of_other(other)};
   std::sort(keys, keys + 2);
   return fmt::format("{}|{}|{}", to_string(kind), keys[0], keys[1]);
 }
@@ -261,7 +261,7 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
     race.same_value = true;
   else
     race.fix = remedy == evidence::Remedy::None ? fix_of(context, conflict) : evidence::Fix{.remedy = remedy};
-  const std::string key = key_of(context, conflict, race.other, kind);
+  const std::string key = key_of_conflict(context, conflict, race.other, kind);
   context.log.add(key, finding_of(kind, std::move(where), std::move(race)), occurrence);
 }
 
@@ -296,7 +296,7 @@ void report_early(RaceContext& context, const Actor& actor) {
   evidence.access = checks::access_of(actor.kind);
   evidence.place = place_of_shared(*actor.owner, actor.access->addresses[lane]);
   evidence.hazard = evidence::ClusterHazard::NotStarted;
-  context.log.add(checks::key_of(Kind::OutOfBounds, *actor.warp, *actor.inst),
+  context.log.add(key_of(Kind::OutOfBounds, *actor.warp, *actor.inst),
                   finding_of(Kind::OutOfBounds, std::move(where), std::move(evidence)), occurrence);
 }
 
