@@ -208,11 +208,11 @@ void add_list(const Json& coverage, const char* key, std::string_view title, std
   text += fmt::format("\n{}: {}", title, joined);
 }
 
-// "busy for 62 % of the time, with 4,000 calls repeated under load"
+// "was busy for 62 % of the time, with 4,000 calls repeated under load"
 std::string busy_text(const Json& c) {
   const Json gpu = c.value("gpu", Json::object());
   const double seconds = gpu.value("seconds", 0.0), busy = gpu.value("busy_seconds", 0.0);
-  return fmt::format("busy for {:.0f} % of the time, with {} repeated under load",
+  return fmt::format("was busy for {:.0f} % of the time, with {} repeated under load",
                      seconds > 0 ? 100 * busy / seconds : 0,
                      counted(gpu.value("repeated_calls", int64_t{0}), "call"));
 }
