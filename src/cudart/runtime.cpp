@@ -36,8 +36,7 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 
-Runtime::Runtime()
-    : settings_(settings_or_exit()), writer_(settings_), modules_(writer_) {}
+Runtime::Runtime() : settings_(settings_or_exit()), writer_(settings_), modules_(writer_) {}
 
 void Runtime::configure(protocol::Settings settings) {
   {
