@@ -278,7 +278,35 @@ class Check {
     const double more = patience(planned);
     if (cost_.predict(planned.trial.shape) > more) return result;
     trials_->set_timeout(more);
-    return trials_->run(planned.trial);
+    TrialResult longer = trials_->run(planned.trial);
+    longer.unexplained = result.unexplained && longer.state == TrialState::TooSlow;
+    return longer;
+  }
+
+  // Calls that did not end, and on a machine that is busy with other work the time was too short to tell whether they ever
+  // do. When all else is done there is more of it. What is still not known then is no pass.
+  void settle_unexplained() {
+    const double begun = own();
+    for (auto& [step, planned] : unexplained_) {
+      if (interrupted() || is_stopped() || has_error(outcome_.report.findings)) return;
+      std::string& open = timeline_.unexplained[step];
+      if (options_.timeline && options_.timeline->unexplained.contains(step))
+        open = options_.timeline->unexplained.at(step);
+      if (open.empty()) {
+        say(fmt::format("{}: slow or endless?", contract::to_string(planned.trial.shape)));
+        const double left = kExpectedHangSeconds - (own() - begun);
+        TrialResult result;
+        if (left > 0 && failures_->never_ends(planned.trial, result, left, kFewDoublings)) {
+          coverage_.add(planned.trial, planned.stage, result);
+          failures_->settle(planned.trial, std::move(result));
+          return;
+        }
+        if (left > 0 && !result.unexplained) continue;
+        open = fmt::format("{}: it could not be told in time whether the call ends",
+                           trial::to_string(planned.trial));
+      }
+      leave_open(open);
+    }
   }
 
   // What a pass requires may exceed the budget for a Python function.
@@ -322,6 +350,8 @@ class Check {
     }
     if (result.state == TrialState::TooSlow || result.state == TrialState::Unsampled)
       timeline_.last().slow = result.problem;
+    if (result.unexplained || (options_.timeline && options_.timeline->unexplained.contains(step)))
+      unexplained_.emplace(step, planned);
     return result;
   }
 
@@ -346,6 +376,7 @@ class Check {
           "smaller `min` "
           "of a dim would allow it. Of some shapes a sample of the blocks was run");
     try_planned(plan);
+    settle_unexplained();
     coverage_.conclude(plan);
     if (needs_more_ = !coverage_.too_little(options_.min_coverage).empty(); needs_more_)
       timeline_.budget_needed = options_.timeline ? options_.timeline->budget_needed : budget_needed(plan);
@@ -558,9 +589,11 @@ class Check {
   double sampled_seconds_ = 0;            // of trials of which a sample of the blocks was run
   std::map<std::string, int> unsampled_;  // trials by why a sample of the blocks told nothing
   double patience_ = kFirstTrialSeconds;  // seconds
-  int shaken_ = 0;                        // trials that were made again under load
-  bool told_of_pauses_ = false;           // that a trial could not have them
-  std::vector<std::string> held_up_;      // trials that took much of the time
+  std::map<std::size_t, trial::PlannedTrial>
+      unexplained_;                   // by step: of which it is not known whether they end
+  int shaken_ = 0;                    // trials that were made again under load
+  bool told_of_pauses_ = false;       // that a trial could not have them
+  std::vector<std::string> held_up_;  // trials that took much of the time
 };
 
 // Whatever goes wrong in the judge itself costs this check, not the others that run beside it.

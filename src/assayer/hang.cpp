@@ -59,7 +59,7 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
   std::string smaller;  // the case before, and its time
   double seconds = kShortest;
   std::vector<std::pair<contract::Shape, double>> probed;
-  bool found = false, ended = false;
+  bool found = false, ended = false, late = false;
   const auto ends_not = [&](const Trial& candidate) {
     const auto size = work_.of(candidate.shape);
     const bool small = size && size->steps <= kSmallTrial && seconds * kClearlySlower <= kLongest;
@@ -68,7 +68,10 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
     limit = std::min(limit, kLongest);
     set_timeout(limit);
     TrialResult result = run_once(candidate, false);
-    if (out_of_time()) return true;
+    if (out_of_time()) {
+      late = true;
+      return true;
+    }
     if (has_error(result.findings)) {  // a deadlock, say: why it does not end
       found = true;
       slow = std::move(result);
@@ -107,6 +110,7 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
   }
   set_timeout(patience);
   slow.probed = std::move(probed);
+  slow.unexplained = late && !found;
   if (!found) return false;
   slow.is_smallest = true;
   if (has_error(slow.findings)) return true;

@@ -28,6 +28,7 @@ Json Timeline::json() const {
   if (!slow.empty()) json["slow"] = slow;
   json["settled"] = Json::array();
   for (const Settled& s : settled) json["settled"].push_back({s.runs, s.shrinking});
+  for (const auto& [step, why] : unexplained) json["unexplained"][std::to_string(step)] = why;
   if (postponed >= 0) json["postponed"] = postponed;
   if (budget_needed > 0) json["budget_needed"] = budget_needed;
   return json;
@@ -56,6 +57,11 @@ Result<Timeline> Timeline::from_json(const Json& json) {
     if (!s.is_array() || s.size() != 2 || !s[0].is_number_integer() || !s[1].is_number_integer())
       return wrong;
     timeline.settled.push_back({s[0], s[1]});
+  }
+  const Json unexplained = json.value("unexplained", Json::object());
+  for (const auto& [at, why] : unexplained.items()) {
+    if (!why.is_string()) return wrong;
+    timeline.unexplained[std::strtoull(at.c_str(), nullptr, 10)] = why;
   }
   if (const auto it = json.find("postponed"); it != json.end() && it->is_number_integer())
     timeline.postponed = *it;

@@ -32,6 +32,9 @@ class Timeline {
   };
   static constexpr int kAll = -1;
   std::vector<Settled> settled;
+  // Steps whose call did not end, and it was not known whether it ever does until more time was spent on that; or why that
+  // is still not known.
+  std::map<std::size_t, std::string> unexplained;
   int64_t postponed = -1;    // the step from which giant shapes waited for what a pass requires; -1: none
   double budget_needed = 0;  // seconds with which the check would have been a verdict; 0: it was one
 

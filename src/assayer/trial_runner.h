@@ -57,8 +57,9 @@ struct TrialResult {
   std::vector<trial::Trial> before;       // of a failure: those calls, the last ones
   std::optional<Finding> unended;         // TooSlow: what there is to say if it never ends
   bool is_smallest = false;               // no smaller trial shows what this one does
-  std::vector<std::pair<contract::Shape, double>>
-      probed;  // by never_ends: what smaller calls took, in seconds
+  // By never_ends:
+  std::vector<std::pair<contract::Shape, double>> probed;  // what smaller calls took, in seconds
+  bool unexplained = false;  // its time was over before it was known whether the call ends
 };
 
 class TrialRunner {
