@@ -29,6 +29,7 @@ class WorkerTest : public HostCodeTest {
     const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
     Subject subject;
     subject.library = folder_->path("subject.so");
+    subject.files = {"k.cu"};  // built here, so what it lacks is its own fault
     subject.symbol = symbol;
     Runner runner(contract, subject, options());
     trial::Trial trial = trial_of(100);
