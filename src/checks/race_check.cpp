@@ -4,28 +4,31 @@
 // Order means happens-before, not the order of this run: the check finds every race of the given inputs under
 // any schedule. The parts:
 //
-//   race_clock.h     vector clocks: order within a launch, from barriers, fences and strong accesses
-//   race_order.h     order between kernels, copies and fills, from streams, events and host-side waits
-//   race_cluster.h   order within clusters: cluster barriers, mbarriers, asynchronous copies
-//   race_shadow.h    for each word of memory, the last write and two reads to compare a new access with; an
-//                    older access may be forgotten, which can hide a race but never invents one
-//   race_shared.h    the same for shared memory, in a form that is fast to reset at a barrier
-//   race_judge.h     whether two accesses are a race
-//   race_report.h    evidence for a finding
+//   race_clock.h           vector clocks: order within a launch, from barriers, fences and strong accesses
+//   race_published.h       what fences and strong accesses carry from thread to thread
+//   race_barrier.h         barriers of a block
+//   race_cluster.h         order within clusters: cluster barriers, mbarriers, asynchronous copies
+//   race_order.h           order between kernels, copies and fills, from streams, events and host-side waits
+//   race_host_knowledge.h  what the host knows to be done
+//   race_shadow.h          for each word of memory, the last write and two reads to compare a new access with; an
+//                          older access may be forgotten, which can hide a race but never invents one
+//   race_shared.h          the same for shared memory, in a form that is fast to reset at a barrier
+//   race_judge.h           whether two accesses are a race
+//   race_report.h          evidence for a finding
 //
 // Two kinds of conflict are not races: stores of the value that is already there, and loads that the compiler
 // hoisted out of a condition (only a `selp` uses their value).
 //
 // This file receives the events of the engine, updates the clocks, and passes accesses on.
-#include <algorithm>
-#include <atomic>
 #include <bit>
-#include <deque>
 
 #include "checks/host_access.h"
+#include "checks/race_barrier.h"
 #include "checks/race_handover.h"
+#include "checks/race_host_knowledge.h"
 #include "checks/race_memory.h"
 #include "checks/race_proxy.h"
+#include "checks/race_published.h"
 #include "checks/race_report.h"
 #include "checks/race_window.h"
 #include "vgpu/grid.h"
@@ -42,9 +45,7 @@ using vgpu::OperationInfo;
 using vgpu::Order;
 using vgpu::RangeInfo;
 
-constexpr size_t kTogether = 64;                // loads, bits of a word
-constexpr size_t kMostKnowledge = 1024;         // states of the host's knowledge that are kept
-constexpr Address kInBlock = Address{1} << 62;  // of a location's key: what counts within one block
+constexpr size_t kTogether = 64;  // loads, bits of a word
 
 uint32_t strength(const Access& access) {
   if (access.kind == AccessKind::Load || access.kind == AccessKind::Store) {
@@ -54,24 +55,12 @@ uint32_t strength(const Access& access) {
   return access.scope == vgpu::Scope::Block || access.scope == vgpu::Scope::Thread ? kStrongInBlock : kStrong;
 }
 
-bool is_release(Order order) {
-  return order == Order::Release || order == Order::AcquireRelease || order == Order::SequentiallyConsistent;
-}
-bool is_acquire(Order order) {
-  return order == Order::Acquire || order == Order::AcquireRelease || order == Order::SequentiallyConsistent;
-}
-bool is_wide(vgpu::Scope scope) {
-  return scope != vgpu::Scope::Thread && scope != vgpu::Scope::Block;
-}
-bool reads(AccessKind kind) {
-  return kind == AccessKind::Load || kind == AccessKind::Atomic;
-}
-
 class RaceCheck final : public vgpu::Listener, public HostJudge {
  public:
   RaceCheck(FindingLog& log, const vgpu::Memory& memory, RaceScope scope)
       : context_{vgpu::BlockStates<BlockState>(*this), log, memory, scope, {}, {}, {}, {}, {}},
-        memory_(context_) {}
+        memory_(context_),
+        published_(context_) {}
 
   // ---- Operations ----
 
@@ -114,8 +103,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     number(operation, info.config.grid.count() * (copies ? 2 : 1));
     if (launches_.empty()) {
       hand_overs_.clear();
-      locations_.clear();
-      has_fences_.store(false, std::memory_order_relaxed);
+      published_.clear();
       context_.sites.forget_instructions();
     }
     const uint32_t ordered_below = context_.order.ordered_below(operation);
@@ -146,14 +134,12 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   // ---- The host ----
 
-  uint64_t knowledge() const override { return knowledge_.load(); }
+  uint64_t knowledge() const override { return host_.version(); }
 
   bool is_known_done(uint64_t id) override {
     std::lock_guard lock(context_.mutex);
     const Operation* operation = context_.order.find(id);
-    if (!operation || known_.empty()) return false;
-    const auto& known = known_.back();
-    return operation->chain < known.size() && operation->place <= known[operation->chain];
+    return operation && host_.is_known_done(*operation);
   }
 
   void judge(std::span<const HostAccess> accesses) override {
@@ -208,16 +194,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     BlockState& state = state_of(block);
     std::unique_lock lock(context_.mutex, std::defer_lock);
     if (state.clock.follows_others()) lock.lock();
-    bool whole = true;
-    for (const vgpu::Warp& warp : block.warps)
-      whole &= (warp.live & ~block.barriers[barrier].arrived[warp.index]) == 0;
-    const bool all_came = whole;
-    if (!whole || !state.arrivals.empty() || !state.clock.sync_whole_block())
-      whole = sync_partly(state, block, barrier, whole);
-    state.shared.advance(state.clock, whole && state.neighbours == 0);  // other blocks know nothing of it
-    if (whole) state.lanes.clear();
-    if (state.waited != ~0u) share_wait(state, arrived_at(block, barrier, all_came));
-    note_exhaustion(state);
+    meet_at_barrier(published_, state, block, barrier);
   }
 
   void on_grid_wait(const vgpu::Warp& warp, uint32_t) override {
@@ -264,11 +241,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
     if (scope == vgpu::Scope::Thread) return note_arrival(state, warp, lanes);
-    look_again(state.clock.warps[warp.index]);
-    state.clock.fence(warp.index, is_wide(scope));
+    published_.fence(state, warp, scope);
     if (scope == vgpu::Scope::System) note_host_sync(context_, *state.operation);
-    state.shared.advance(state.clock, warp.index);
-    has_fences_.store(true, std::memory_order_relaxed);
     note_exhaustion(state);
   }
 
@@ -373,7 +347,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       order = kInFlight;
     } else if (order && !access.mbarrier) {
       if (!shared) find_host_sync(state, access);
-      synchronise(state, warp, access);
+      published_.synchronise(state, warp, access);
     }
     SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
     const Who who = who_of(state, warp, order, site);
@@ -406,35 +380,6 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       note_exhaustion(state);
       share_wait(state);
     }
-  }
-
-  // By warp: the lanes that have come to a barrier, those that have exited among them.
-  static std::vector<uint32_t> arrived_at(const vgpu::Block& block, uint32_t barrier, bool whole) {
-    std::vector<uint32_t> arrived = block.barriers[barrier].arrived;
-    for (const vgpu::Warp& warp : block.warps)
-      if (whole && warp.live == 0) arrived[warp.index] = vgpu::kAllLanes;
-    return arrived;
-  }
-
-  // A barrier at which not everybody waits, or after which there is more to know than ticks. Whether all have waited.
-  bool sync_partly(BlockState& state, const vgpu::Block& block, uint32_t barrier, bool whole) {
-    const std::vector<uint32_t> arrived = arrived_at(block, barrier, whole);
-    for (WarpClock& clock : state.clock.warps)
-      if (!clock.missed.empty()) look_again(clock);
-    const Ticks early = take_arrivals(state, barrier, arrived);
-    state.clock.sync_block(arrived, early, block);
-    return whole && std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
-  }
-
-  // Warps have met at a barrier: what one has waited for, all have.
-  static void share_wait(BlockState& state, const std::vector<uint32_t>& arrived) {
-    uint32_t here = 0;
-    for (uint32_t w = 0; w < arrived.size(); ++w) here |= (arrived[w] != 0 ? 1u : 0u) << w;
-    if ((state.waited & here) != 0) state.waited |= here;
-  }
-  // A thread has synchronised otherwise, with others of its grid: it is taken to know what any of them has waited for.
-  static void share_wait(BlockState& state) {
-    if (state.waited != ~0u && __atomic_load_n(&state.operation->waits, __ATOMIC_RELAXED)) state.waited = ~0u;
   }
 
   // A bulk copy reads what threads have written without a proxy fence.
@@ -485,7 +430,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   // Of a block of which no more is said, others still learn what it did before.
   [[gnu::noinline]] void keep_in_touch(BlockState& state, const vgpu::Warp& warp, const Access& access) {
     if (!access.mbarrier && !access.barriers) {
-      if (strength(access) != kWeak) synchronise(state, warp, access);
+      if (strength(access) != kWeak) published_.synchronise(state, warp, access);
       return;
     }
     std::lock_guard lock(context_.mutex);
@@ -511,16 +456,14 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   RaceContext context_;
   RaceMemory memory_;
+  Published published_;
   HandOvers hand_overs_;  // under the context's mutex
-  std::atomic<bool> has_fences_{false};
-  std::atomic<uint64_t> knowledge_{0};  // number of states in all
+  HostKnowledge host_;
   // Under the context's mutex:
   uint64_t starting_ = 0;                          // the grid that is about to start
   uint64_t last_ = 0;                              // operation that began
-  std::deque<std::vector<uint32_t>> known_;        // to the host, by chain: its last states of knowledge
   std::unordered_map<uint64_t, Launch> launches_;  // under way, by id
   std::vector<std::unique_ptr<BlockState>> idle_;  // of blocks that have ended
-  std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
 
   BlockState& state_of(const vgpu::Block& block) const { return context_.states[block]; }
 
@@ -546,12 +489,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   BlockState state_of(const HostAccess& access) {
     std::lock_guard lock(context_.mutex);
-    std::vector<uint32_t> known;
-    if (access.knowledge) {
-      const uint64_t forgotten = knowledge_ - known_.size();
-      known = known_[std::max(access.knowledge, forgotten + 1) - forgotten - 1];
-    }
-    Operation& operation = context_.order.begin_by_host(std::move(known), access.submitted);
+    Operation& operation = context_.order.begin_by_host(host_.at(access.knowledge), access.submitted);
     operation.host_writes = access.writes;
     operation.host_place = access.place;
     operation.host_call = access.system_call;
@@ -562,45 +500,9 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     return state;
   }
 
-  // bar.arrive: what the warp does from now on is not covered by the barrier.
-  static void note_arrival(BlockState& state, const vgpu::Warp& warp, uint32_t lanes) {
-    const uint32_t tick = ++state.clock.warps[warp.index].tick;
-    for (uint32_t id = 0; id < vgpu::kBlockBarriers; ++id) {
-      auto& arrival = state.arrivals[{id, warp.index}];
-      const uint32_t there = warp.block->barriers[id].arrived[warp.index];
-      if ((there & lanes) == lanes && (arrival.lanes & lanes) != lanes)
-        arrival = {arrival.lanes | lanes, tick};
-    }
-    state.shared.advance(state.clock, warp.index);
-    note_exhaustion(state);
-  }
-
-  // Ticks of warps all of whose lanes came to this phase without waiting.
-  static Ticks take_arrivals(BlockState& state, uint32_t barrier, const std::vector<uint32_t>& arrived) {
-    Ticks early(arrived.size(), 0);
-    if (state.arrivals.empty()) return early;
-    for (uint32_t w = 0; w < arrived.size(); ++w) {
-      const auto found = state.arrivals.find({barrier, w});
-      if (found == state.arrivals.end()) continue;
-      if (found->second.lanes == arrived[w]) early[w] = found->second.tick;
-      state.arrivals.erase(found);
-    }
-    return early;
-  }
-
-  // The host knows that an operation is done, and what that knew.
   void learn(uint64_t id) {
     const Operation* operation = context_.order.find(id);
-    if (!operation || !context_.scope.between_operations) return;
-    std::vector<uint32_t> known = operation->known;
-    if (!known_.empty()) {
-      known.resize(std::max(known.size(), known_.back().size()));
-      for (size_t c = 0; c < known_.back().size(); ++c) known[c] = std::max(known[c], known_.back()[c]);
-      if (known == known_.back()) return;
-    }
-    known_.push_back(std::move(known));
-    if (known_.size() > kMostKnowledge) known_.pop_front();
-    ++knowledge_;
+    if (operation && context_.scope.between_operations) host_.learn(*operation);
   }
 
   // Kernels and hosts synchronise by volatile accesses to memory that both see, or by accesses of system scope.
@@ -626,89 +528,6 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   static void land(BlockState& state, const Access& access) {
     for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
       state.shared.land(access.addresses[std::countr_zero(rest)], access.bytes);
-  }
-
-  static void note_exhaustion(BlockState& state) {
-    for (const WarpClock& warp : state.clock.warps) state.exhausted |= warp.tick >= kMostTicks;
-  }
-
-  // Strong accesses carry knowledge from thread to thread.
-  void synchronise(BlockState& state, const vgpu::Warp& warp, const Access& access) {
-    const bool releases = is_release(access.order) && writes(access.kind);
-    if (releases) has_fences_.store(true, std::memory_order_relaxed);
-    WarpClock& clock = state.clock.warps[warp.index];
-    const bool wide = access.order == Order::Volatile || is_wide(access.scope);
-    if (!has_fences_.load(std::memory_order_relaxed)) {  // nothing has been published yet
-      if (!state.settles && wide && reads(access.kind) && access.space == ptx::Space::Global)
-        for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
-          clock.miss(access.addresses[std::countr_zero(rest)]);
-      return;
-    }
-    if (reads(access.kind)) share_wait(state);
-    std::lock_guard lock(context_.mutex);
-    if (releases) {
-      look_again(clock);
-      state.clock.fence(warp.index, wide);
-      state.shared.advance(state.clock, warp.index);
-    }
-    for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
-      const auto [key, in_block] =
-          keys_of(state, warp, access, static_cast<uint32_t>(std::countr_zero(rest)));
-      if (reads(access.kind)) {
-        const bool acquires = is_acquire(access.order);
-        if (wide && access.space == ptx::Space::Global) await(key, clock, acquires);
-        if (wide) take(key, acquires ? clock.others : clock.pending);
-        take(in_block, acquires ? clock.others : clock.pending_in_block);
-      }
-      if (writes(access.kind)) {
-        if (wide) publish(key, clock.fenced);
-        publish(in_block, clock.fenced_in_block);
-      }
-    }
-  }
-
-  // A location, for everybody and for this block alone. The key of a shared location holds its block.
-  struct Keys {
-    Address key, in_block;
-  };
-  Keys keys_of(const BlockState& state, const vgpu::Warp& warp, const Access& access, uint32_t lane) const {
-    const auto of = [](const BlockState& s) { return Address{s.clock.id} << 32 | Address{1} << 63; };
-    const Address address = access.addresses[lane];
-    if (access.space != ptx::Space::Shared) return {address, address ^ of(state) ^ kInBlock};
-    const SharedPlace place = shared_place(*warp.block, address);
-    const Address key = place.offset | of(state_of(*place.block));
-    return {key, key ^ kInBlock ^ (place.block == warp.block ? 0 : of(state))};
-  }
-
-  // What was published through a location is known from now on, or after the next fence.
-  void take(Address key, std::vector<std::shared_ptr<SharedClock>>& to) {
-    const auto found = locations_.find(key);
-    if (found != locations_.end() && std::find(to.begin(), to.end(), found->second) == to.end())
-      to.push_back(found->second);
-  }
-
-  // An access is reported before it happens, and a block on another thread may be the first to publish in
-  // between. Who acquires follows the location from now on; who does not looks once more at the fence.
-  void await(Address key, WarpClock& clock, bool acquires) {
-    if (locations_.count(key) != 0) return;
-    if (acquires)
-      locations_.emplace(key, std::make_shared<SharedClock>());
-    else
-      clock.miss(key);
-  }
-
-  void look_again(WarpClock& clock) {
-    for (const Address key : clock.missed)
-      if (key != 0) take(key, clock.pending);
-    clock.missed.clear();
-  }
-
-  void publish(Address key, const std::shared_ptr<SharedClock>& clock) {
-    if (!clock) return;
-    auto& location = locations_[key];
-    if (!location) location = std::make_shared<SharedClock>();
-    for (const auto& [id, ticks] : clock->blocks) location->merge(id, ticks);
-    for (const auto& source : clock->sources) location->follow(source);
   }
 };
 

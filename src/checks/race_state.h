@@ -50,6 +50,15 @@ struct BlockState {
   BlockState(BlockId number, size_t warps) : clock(number, warps) {}
 };
 
+inline void note_exhaustion(BlockState& state) {
+  for (const WarpClock& warp : state.clock.warps) state.exhausted |= warp.tick >= kMostTicks;
+}
+
+// A thread has synchronised other than at a barrier of its block, with others of its grid: it is taken to know what any of them has waited for.
+inline void share_wait(BlockState& state) {
+  if (state.waited != ~0u && __atomic_load_n(&state.operation->waits, __ATOMIC_RELAXED)) state.waited = ~0u;
+}
+
 // Who does something now: a warp's instruction, or a copy or fill (then `warp` is null).
 struct Actor {
   BlockState& state;
@@ -65,6 +74,9 @@ struct Actor {
 
 inline bool writes(vgpu::AccessKind kind) {
   return kind != vgpu::AccessKind::Load;
+}
+inline bool reads(vgpu::AccessKind kind) {
+  return kind == vgpu::AccessKind::Load || kind == vgpu::AccessKind::Atomic;
 }
 inline bool is_strong(uint32_t order) {
   return order == kStrongInBlock || order == kStrong;
