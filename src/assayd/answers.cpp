@@ -54,11 +54,12 @@ std::string Daemon::page() {
   std::map<const Watched*, Counts> counts = counted();
   for (const auto& watched : watched_) {
     const Counts& of = counts[watched.get()];
-    KernelRow row{.who = watched->identity(), .calls = of.calls, .judged = watched->judged};
+    const Seen seen = watched->seen_in_all();
+    KernelRow row{.who = watched->identity(), .calls = of.calls, .judged = seen.judged};
     for (const uint64_t dropped : of.dropped) row.dropped += dropped;
-    row.unjudged = watched->unjudged;
-    row.elements = watched->elements;
-    row.wrong = watched->violations + watched->class_violations;
+    row.unjudged = seen.unjudged;
+    row.elements = seen.elements;
+    row.wrong = seen.violations + seen.class_violations;
     row.log10_evidence = std::max(0.0, watched->detector.log10_evidence());
     row.drift = watched->drift.value();
     row.certificate_valid = watched->certificate_valid;
@@ -95,30 +96,36 @@ std::string Daemon::metrics() {
       put("samples_dropped_total",
           fmt::format("{},reason=\"{}\"", watched->labels(), to_string(static_cast<Drop>(i))),
           counts[watched.get()].dropped[i]);
-  each("samples_judged_total", "counter", "Samples that were judged.",
-       [](const Watched& w) { return w.judged; });
-  each("samples_unjudged_total", "counter", "Samples whose inputs the contract does not allow.",
-       [](const Watched& w) { return w.unjudged; });
-  each("elements_judged_total", "counter", "Elements that were judged.",
-       [](const Watched& w) { return w.elements; });
+  const auto each_shape = [&](auto put_seen) {
+    for (const auto& watched : watched_)
+      for (const auto& [shape, seen] : watched->seen.all())
+        put_seen(fmt::format("{},shape=\"{}\"", watched->labels(), shape), seen);
+  };
+  const auto count = [&](std::string_view name, std::string_view help, uint64_t Seen::*member) {
+    family(name, "counter", help);
+    each_shape([&](const std::string& labels, const Seen& seen) { put(name, labels, seen.*member); });
+  };
+  count("samples_judged_total", "Samples that were judged.", &Seen::judged);
+  count("samples_unjudged_total", "Samples whose inputs the contract does not allow.", &Seen::unjudged);
+  count("elements_judged_total", "Elements that were judged.", &Seen::elements);
   family("violations_total", "counter", "Elements that rounding cannot explain, by kind.");
-  for (const auto& watched : watched_) {
-    put("violations_total", watched->labels() + ",kind=\"bound\"", watched->violations);
-    put("violations_total", watched->labels() + ",kind=\"class\"", watched->class_violations);
-  }
-  each("trusted_violations_total", "counter", "The same for the trusted kernel, in shadow mode.",
-       [](const Watched& w) { return w.trusted_violations; });
+  each_shape([&](const std::string& labels, const Seen& seen) {
+    put("violations_total", labels + ",kind=\"bound\"", seen.violations);
+    put("violations_total", labels + ",kind=\"class\"", seen.class_violations);
+  });
+  count("trusted_violations_total", "The same for the trusted kernel, in shadow mode.",
+        &Seen::trusted_violations);
   family("error_over_budget", "histogram", "Errors of elements as fractions of the rounding budget.");
-  for (const auto& watched : watched_) {
+  each_shape([&](const std::string& labels, const Seen& seen) {
     uint64_t sum = 0;
-    for (std::size_t i = 0; i < watched->shares.size(); ++i) {
-      sum += watched->shares[i];
+    for (std::size_t i = 0; i < seen.shares.size(); ++i) {
+      sum += seen.shares[i];
       const std::string limit = i < kShares.size() ? fmt::format("{}", kShares[i]) : "+Inf";
-      put("error_over_budget_bucket", fmt::format("{},le=\"{}\"", watched->labels(), limit), sum);
+      put("error_over_budget_bucket", fmt::format("{},le=\"{}\"", labels, limit), sum);
     }
-    put("error_over_budget_sum", watched->labels(), watched->share_sum);
-    put("error_over_budget_count", watched->labels(), sum);
-  }
+    put("error_over_budget_sum", labels, seen.share_sum);
+    put("error_over_budget_count", labels, sum);
+  });
   each("evidence_log10", "gauge", "Evidence that the kernel is wrong; an alarm at log10 of `arl`.",
        [](const Watched& w) { return std::max(0.0, w.detector.log10_evidence()); });
   each("e_value_log10", "gauge",

@@ -233,13 +233,16 @@ bool Daemon::judge_one(Client& client) {
     const std::lock_guard lock(mutex_);
     Watched& watched = *client.watched;
     watched.lag_seconds = 1e-9 * static_cast<double>(now_ns() - filled->unix_ns);
+    Seen& seen =
+        watched.seen.at(sample ? shape_class(watched.contract(), sample->bindings.shape) : kUnknownShape);
     if (!verdict) {
-      ++watched.unjudged;
+      ++seen.unjudged;
       if (watched.last_problem != verdict.error().text())
         say(fmt::format("a sample of {} cannot be judged: {}", watched.name(), verdict.error().text()));
       watched.last_problem = verdict.error().text();
     } else {
-      if (trusted) watched.trusted_violations += static_cast<uint64_t>(trusted->violations);
+      seen.add(*verdict);
+      if (trusted) seen.trusted_violations += static_cast<uint64_t>(trusted->violations);
       report(client, *sample, *verdict);
     }
   }
@@ -250,15 +253,6 @@ bool Daemon::judge_one(Client& client) {
 
 void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& verdict) {
   Watched& watched = *client.watched;
-  ++watched.judged;
-  watched.elements += static_cast<uint64_t>(verdict.judged);
-  watched.violations += static_cast<uint64_t>(verdict.violations - verdict.of_class);
-  watched.class_violations += static_cast<uint64_t>(verdict.of_class);
-  for (const double share : verdict.shares) {
-    const auto bucket = std::ranges::lower_bound(kShares, share) - kShares.begin();
-    ++watched.shares[static_cast<std::size_t>(bucket)];
-    watched.share_sum += share;
-  }
   watched.drift.add(verdict.errors);
   const auto drift = watched.drift.value();
   if (drift > kMuchDrift && !std::exchange(watched.has_warned, true))

@@ -51,6 +51,29 @@ std::string kernel_name(const contract::Contract& contract) {
 
 }  // namespace
 
+void Seen::add(const SampleVerdict& verdict) {
+  ++judged;
+  elements += static_cast<uint64_t>(verdict.judged);
+  violations += static_cast<uint64_t>(verdict.violations - verdict.of_class);
+  class_violations += static_cast<uint64_t>(verdict.of_class);
+  for (const double share : verdict.shares) {
+    const auto bucket = std::ranges::lower_bound(kShares, share) - kShares.begin();
+    ++shares[static_cast<std::size_t>(bucket)];
+    share_sum += share;
+  }
+}
+
+void Seen::add(const Seen& other) {
+  judged += other.judged;
+  unjudged += other.unjudged;
+  elements += other.elements;
+  violations += other.violations;
+  class_violations += other.class_violations;
+  trusted_violations += other.trusted_violations;
+  for (std::size_t i = 0; i < shares.size(); ++i) shares[i] += other.shares[i];
+  share_sum += other.share_sum;
+}
+
 void Counts::add(const monitor::Counters& counters) {
   calls += counters.calls;
   samples += counters.samples;
@@ -178,6 +201,12 @@ bool Watched::is_of(const Application& application) const {
     return false;
   const std::string bytes = bytes_of(application.library);
   return (bytes.empty() ? "" : certificate::sha256(bytes)) == library_sha256_;
+}
+
+Seen Watched::seen_in_all() const {
+  Seen all;
+  for (const auto& [shape, of_shape] : seen.all()) all.add(of_shape);
+  return all;
 }
 
 Result<SampleVerdict> Watched::judge(const monitor::Sample& sample) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "assayd/sample_judge.h"
+#include "assayd/shape_class.h"
 #include "certificate/certificate.h"
 #include "contract/contract.h"
 #include "monitor/detector.h"
@@ -48,6 +49,16 @@ inline constexpr double kMuchDrift = 0.1;
 
 inline constexpr std::array<double, 8> kShares = {0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
 
+// What samples have shown.
+struct Seen {
+  uint64_t judged = 0, unjudged = 0, elements = 0, violations = 0, class_violations = 0,
+           trusted_violations = 0;
+  std::array<uint64_t, kShares.size() + 1> shares{};
+  double share_sum = 0;
+  void add(const SampleVerdict& verdict);
+  void add(const Seen& other);
+};
+
 // Counters of applications that have ended, and of those that run.
 struct Counts {
   uint64_t calls = 0, samples = 0, overhead_ns = 0;
@@ -76,15 +87,15 @@ class Watched {
   const contract::Contract& contract() const { return contract_; }
   // Of the same contract, library and GPU, by their content.
   bool is_of(const Application& application) const;
+  // Of all shapes.
+  Seen seen_in_all() const;
   // `public_key`: PEM.
   void check_certificate(const Application& application, const std::string& public_key);
 
   // For metrics.
   Counts ended;
-  uint64_t judged = 0, unjudged = 0, elements = 0, violations = 0, class_violations = 0,
-           trusted_violations = 0;
-  std::array<uint64_t, kShares.size() + 1> shares{};
-  double share_sum = 0, lag_seconds = 0;
+  ByShapeClass<Seen> seen;
+  double lag_seconds = 0;
   std::optional<bool> certificate_valid;  // none: there is no certificate, or no key
   std::string certificate_problem, last_problem;
   bool has_warned = false;  // of drift

@@ -479,7 +479,7 @@ TEST_F(MonitorTest, ASampleThatEndsAssaydAgainAndAgainIsGivenUp) {
   RunningDaemon daemon(folder_.path());
   watch::Link link(folder_.file("s"));
   ASSERT_TRUE(link.connect(ring->file()));
-  EXPECT_TRUE(daemon.becomes("assay_samples_unjudged_total", 1, "gpu=\"GPU-1\""));
+  EXPECT_TRUE(daemon.becomes("assay_samples_unjudged_total", 1, "gpu=\"GPU-1\",shape=\"unknown\""));
   EXPECT_TRUE(ring->is_empty());
 }
 
