@@ -508,7 +508,7 @@ std::string describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& ru
     return base && run.summary.arrays.at(*base).space == ptx::Space::Global;
   };
   const bool draws = std::any_of(run.summary.tickets.begin(), run.summary.tickets.end(), is_global);
-  if (!draws && run.summary.flag_reads.empty()) return "";
+  if (!draws && !can_listen(*run.kernel->kernel)) return "";
   Claims claims(terms, run.summary, setting.solver);
   Setting of_kernel{terms,       dims,   *run.kernel->module, *run.kernel->kernel, *run.kernel->launch,
                     run.summary, claims, setting.solver};
@@ -522,7 +522,7 @@ std::string describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& ru
     if (!prove_barriers(of_kernel).threads_agree)
       return "it depends on values that threads exchange, and not all threads may reach the exchange";
   }
-  if (!Endings(of_kernel).of_waiting()) return "a loop that waits for another thread may not end";
+  if (!Endings(of_kernel).of_listening()) return "a loop that waits for another thread may not end";
   return "";
 }
 

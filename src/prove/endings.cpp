@@ -10,7 +10,18 @@ namespace {
 constexpr double kEndSeconds = 1.5;  // for showing that a loop ends
 constexpr Int kManyIterations = Int{1} << 61;
 
+// What such an instruction finds may have been written by another thread since the loop began.
+bool can_see_others(const ptx::Instruction& i) {
+  if (i.opcode == ptx::Opcode::atom) return true;
+  return i.opcode == ptx::Opcode::ld &&
+         (i.has(ptx::Mod::volatile_) || i.has(ptx::Mod::relaxed) || i.has(ptx::Mod::acquire));
+}
+
 }  // namespace
+
+bool can_listen(const ptx::Function& kernel) {
+  return std::any_of(kernel.body.begin(), kernel.body.end(), can_see_others);
+}
 
 Endings::Endings(Setting& setting) : setting_(setting) {
   // A loop inside another is described more than once; the last description is the one that stands.
@@ -38,6 +49,24 @@ bool Endings::ends(uint32_t head) {
   if (loop == loops_.end()) return at->second = true;  // no thread gets there
   const Loop& info = setting_.summary.loops.at(loop->second);
   return at->second = stops_at_zero(info) || is_bounded(info);
+}
+
+// Whether an instruction of the loop, or of one inside it, shows what other threads do.
+bool Endings::listens(uint32_t head) const {
+  const Graph& graph = setting_.summary.graph;
+  const uint32_t first = graph.blocks[head].first;
+  for (uint32_t at = 0; at < setting_.kernel.body.size(); ++at) {
+    const bool in_loop = at == first || (graph.reaches(first, at) && graph.reaches(at, first));
+    if (in_loop && can_see_others(setting_.kernel.body[at])) return true;
+  }
+  return false;
+}
+
+bool Endings::of_listening() {
+  const Graph& graph = setting_.summary.graph;
+  return of_waiting() && std::all_of(graph.order.begin(), graph.order.end(), [&](uint32_t head) {
+           return !graph.is_head(head) || !listens(head) || ends(head);
+         });
 }
 
 bool Endings::stops_at_zero(const Loop& loop) {

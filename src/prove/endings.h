@@ -22,6 +22,9 @@
 
 namespace assay::prove {
 
+// Whether a kernel has an instruction by which a thread can learn what others do while it runs.
+bool can_listen(const ptx::Function& kernel);
+
 class Endings {
  public:
   explicit Endings(Setting& setting);
@@ -30,6 +33,9 @@ class Endings {
   bool before(const ptx::Instruction& instruction);
   // Loops that wait for what another thread writes all end. (Of the others nothing is said.)
   bool of_waiting();
+  // Loops in which a thread can learn what others do all end: those that wait for a flag, and those with any other strong load or
+  // atomic operation, which may wait in a way that is not understood (a lock, a shared flag, a flag that an inner loop reads).
+  bool of_listening();
 
  private:
   // A loop that goes on as long as a strong load finds certain values.
@@ -40,6 +46,7 @@ class Endings {
   };
 
   bool ends(uint32_t head);
+  bool listens(uint32_t head) const;
   bool stops_at_zero(const Loop& loop);
   bool is_bounded(const Loop& loop);
 

@@ -20,6 +20,30 @@ TEST(Coverage, a_thread_for_each_element) {
   EXPECT_EQ(ProvedKernel(kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"))).coverage().status, Status::Proved);
 }
 
+// A kernel that first does something with w[0] (%rd30), and then writes every element.
+Status behind(const std::string& first) {
+  KernelText text =
+      kernel("ld.param.u64 %rd30, [p3]; mov.u32 %r31, 0;" + first + guarded("setp.ge.s32 %p1, %r2, %r1;"));
+  text.more_tensors = "[tensors.w]\ndtype = \"f32\"\nshape = [1]";
+  text.parameters = {"x", "y", "= n", "w"};
+  text.shared = ".shared .align 4 .b8 c[4];";
+  return ProvedKernel(text).coverage().status;
+}
+
+TEST(Coverage, behind_a_loop_that_may_wait_for_ever) {
+  const std::string four_times = "add.u32 %r31, %r31, 1; setp.lt.u32 %p4, %r31, 4; @%p4 bra AGAIN;";
+  EXPECT_EQ(behind("AGAIN: atom.global.max.u32 %r30, [%rd30], 1;" + four_times), Status::Proved);
+  // A lock, a shared variable, and a flag that an inner loop reads for the loop around it.
+  EXPECT_EQ(behind("AGAIN: atom.global.cas.b32 %r30, [%rd30], 0, 1;"
+                   "setp.ne.u32 %p3, %r30, 0; @%p3 bra AGAIN;"),
+            Status::Unknown);
+  EXPECT_EQ(behind("AGAIN: ld.volatile.shared.u32 %r30, [c]; setp.eq.u32 %p3, %r30, 0; @%p3 bra AGAIN;"),
+            Status::Unknown);
+  EXPECT_EQ(behind("OUTER: mov.u32 %r31, 0; AGAIN: ld.volatile.global.u32 %r30, [%rd30];" + four_times +
+                   "setp.eq.u32 %p3, %r30, 0; @%p3 bra OUTER;"),
+            Status::Unknown);
+}
+
 TEST(Coverage, a_guard_that_leaves_out_the_last) {
   const Obligation result =
       ProvedKernel(kernel("sub.s32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;"))).coverage({}, true);
