@@ -439,7 +439,12 @@ int corpus_command(std::vector<std::string> args) {
   if (cuda || device == "cuda") options.device = subject::Device::Cuda;
   std::istringstream tools(sanitizers);
   for (std::string tool; std::getline(tools, tool, ',');) options.sanitizers.push_back(tool);
-  const bool both = device == "auto" && auto_device().both;
+  bool both = false;
+  if (device == "auto") {
+    const AutoDevice found = auto_device();
+    both = found.both;
+    if (!found.problem.empty()) fmt::print(stderr, "assay: the GPU is not used: {}\n", found.problem);
+  }
 
   auto cases = find_cases(folder, filters);
   if (!cases) {

@@ -26,6 +26,13 @@ doctor::Machine own_machine() {
   return doctor::this_machine(fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib");
 }
 
+// What `--quick` looks at, with the time of the whole.
+doctor::Diagnosis quick_and_patient() {
+  doctor::Machine machine = own_machine();
+  machine.quick_seconds = machine.full_seconds;
+  return doctor::diagnose(machine, {}, doctor::Depth::Quick);
+}
+
 // What --for names: a number is a process, *.toml a contract, anything else a file.
 Result<doctor::Target> target_named(const std::string& word) {
   doctor::Target target;
@@ -56,15 +63,15 @@ Result<doctor::Target> target_named(const std::string& word) {
 }  // namespace
 
 std::string why_gpu_unusable() {
-  return doctor::why_gpu_unusable(doctor::diagnose(own_machine(), {}, doctor::Depth::Quick));
+  return doctor::why_gpu_unusable(quick_and_patient());
 }
 
-// The device files tell in microseconds that there is no GPU; asking the driver takes a fraction of a second.
+// The device files tell in microseconds that there is no GPU; asking the driver takes a fraction of a second, or seconds.
 AutoDevice auto_device() {
   if (const char* runtime = std::getenv("ASSAY_CUDA_RUNTIME"); runtime && *runtime) return {.both = true};
   std::error_code error;
   if (!fs::exists("/dev/nvidiactl", error) && !fs::exists("/dev/dxg", error)) return {};
-  const doctor::Diagnosis found = doctor::diagnose(own_machine(), {}, doctor::Depth::Quick);
+  const doctor::Diagnosis found = quick_and_patient();
   const std::string problem = doctor::why_gpu_unusable(found);
   return {.both = problem.empty() && !found.gpus.empty(), .problem = problem};
 }

@@ -5,8 +5,9 @@
 
 namespace assay::cli {
 
-// One line with the fix, as `assay doctor --quick` finds it; empty: a GPU can be used, or it is not known. Takes less
-// than a second. Call while this process has one thread only.
+// One line with the fix, as `assay doctor --quick` finds it; empty: a GPU can be used. A driver that does not keep the GPU
+// initialised takes seconds to answer, and one on a busy machine as well: this waits for it, as long as `assay doctor` without
+// --quick does. Call while this process has one thread only.
 std::string why_gpu_unusable();
 
 // What `--device auto` means here. No GPU: the virtual device, without a word and without a delay. One that works: both. One

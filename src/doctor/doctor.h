@@ -95,7 +95,8 @@ int exit_status(const Diagnosis& diagnosis);
 std::string terminal(const Diagnosis& diagnosis);
 std::string json(const Diagnosis& diagnosis);
 
-// Why no kernel can run on a GPU here, in one line with the fix; empty: one can, or it is not known.
+// Why no kernel can run on a GPU here, or why no GPU was found in the time there was, in one line with the fix; empty: one
+// can run.
 std::string why_gpu_unusable(const Diagnosis& diagnosis);
 
 }  // namespace assay::doctor

@@ -123,6 +123,10 @@ std::string why_gpu_unusable(const Diagnosis& diagnosis) {
     return fmt::format("no GPU: {}. Fix: use --device virtual, which needs none.", diagnosis.why_no_gpu);
   for (const Problem& problem : diagnosis.problems)
     if (problem.stops_gpu) return fmt::format("{}: {}. Fix: {}.", problem.name, problem.what, problem.fix);
+  if (!diagnosis.gpus.empty()) return "";
+  for (const Problem& problem : diagnosis.problems)
+    if (problem.severity == Severity::Undecided)
+      return fmt::format("{}: {}. Fix: {}.", problem.name, problem.what, problem.fix);
   return "";
 }
 

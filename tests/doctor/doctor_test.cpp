@@ -190,7 +190,23 @@ TEST(Probe, EndsAtItsLimit) {
   const Diagnosis found = diagnose(root.machine, {}, Depth::Quick);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
   EXPECT_EQ(exit_status(found), 3);
-  EXPECT_EQ(why_gpu_unusable(found), "");  // it may only be slow
+  EXPECT_THAT(why_gpu_unusable(found),
+              HasSubstr("the GPU's driver has not answered within 0.2 s (cuInit). Fix: "));
+}
+
+// Without persistence mode a driver takes seconds; a GPU that is there must not be left out without a word.
+TEST(Probe, WaitsForASlowDriverAsLongAsItMay) {
+  Root root;
+  root.set("FAKE_SLOW", "cuInit=600");
+  root.machine.quick_seconds = 0.2;
+  const Diagnosis hasty = diagnose(root.machine, {}, Depth::Quick);
+  EXPECT_TRUE(hasty.gpus.empty());
+  EXPECT_THAT(why_gpu_unusable(hasty), HasSubstr("slow-answer: "));
+  root.machine.quick_seconds = 8;
+  const Diagnosis patient = diagnose(root.machine, {}, Depth::Quick);
+  EXPECT_EQ(patient.gpus.size(), 1u);
+  EXPECT_EQ(why_gpu_unusable(patient), "");
+  EXPECT_LT(patient.seconds, 6);  // it does not wait for longer than it must
 }
 
 TEST(Virtual, IsNotSaidToWorkBeforeItAnswers) {

@@ -2,6 +2,7 @@
 //
 //   FAKE_ERRORS="cuInit=803,cuMemAlloc_v2=2"   these calls fail
 //   FAKE_HANG=cuInit                           this one never returns
+//   FAKE_SLOW="cuInit=500"                     this one takes half a second
 //   FAKE_CRASH=cuInit                          this one dies
 //   FAKE_EXIT=cuInit                           this one ends the process
 #pragma once
@@ -31,6 +32,8 @@ inline long listed(const std::string& list, const std::string& name, long otherw
 inline int answer(const char* call) {
   if (setting("HANG") == call)
     for (;;) pause();
+  if (const long milliseconds = listed(setting("SLOW"), call, 0))
+    usleep(static_cast<useconds_t>(milliseconds * 1000));
   if (setting("CRASH") == call) raise(SIGSEGV);
   if (setting("EXIT") == call) exit(3);
   return static_cast<int>(listed(setting("ERRORS"), call, 0));
