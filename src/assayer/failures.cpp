@@ -259,7 +259,8 @@ void Failures::report_findings(const Trial& trial, const TrialResult& result, bo
     if (i == 0 || parts_.options.keep_going) {
       if (shrinking) small = smallest(trial, kept[i]);
       begin_stage(kCauseSeconds);
-      if (!parts_.options.verdict_only)
+      // What takes the calls before it is right without them everywhere.
+      if (!parts_.options.verdict_only && !result.takes_calls_before)
         kept[i].attribution.surroundings = parts_.trials.needed_surroundings(small);
       end_stage();
     }
