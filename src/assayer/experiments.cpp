@@ -64,6 +64,12 @@ bool has_same_bytes(const subject::Call& a, const subject::Call& b) {
 
 using judge::is_between_operations;
 
+bool shows(const TrialResult& result, Kind kind) {
+  return std::any_of(result.findings.begin(), result.findings.end(), [&](const Finding& finding) {
+    return finding.kind == kind && finding.severity == Severity::Error;
+  });
+}
+
 // The findings, attributed to a cause.
 void attribute(TrialResult& failed, Cause cause, std::string difference = "") {
   failed.findings = judge::attributed(std::move(failed.findings),
@@ -192,20 +198,23 @@ bool TrialRunner::confirm(Trial& trial, TrialResult& failed) {
   }
   if (is_numeric(kind) || kind == Kind::Timeout || kind == Kind::Nondeterministic || kind == Kind::StaleState)
     return true;
-  for (bool trial::Condition::*how :
-       {&trial::Condition::fresh, &trial::Condition::warmed, &trial::Condition::grown}) {
+  const auto shows_with = [&](bool trial::Condition::*how, bool moved) {
     Trial again = trial;
     again.condition.warmed = again.condition.grown = false;
     again.condition.*how = true;
+    again.condition.moved |= moved;
     TrialResult second = again.condition.related ? run(again) : run_once(again, false);
-    for (const Finding& finding : second.findings) {
-      if (finding.kind != kind || finding.severity != Severity::Error) continue;
-      trial = again;
-      failed = std::move(second);
-      return true;
-    }
-  }
-  return false;
+    if (!shows(second, kind)) return false;
+    trial = again;
+    failed = std::move(second);
+    return true;
+  };
+  using trial::Condition;
+  if (shows_with(&Condition::fresh, false) || shows_with(&Condition::warmed, false) ||
+      shows_with(&Condition::grown, false) || shows_with(&Condition::warmed, true))
+    return true;
+  failed.takes_calls_before = !failed.before.empty() && shows(run_after(failed.before, trial), kind);
+  return failed.takes_calls_before;
 }
 
 // Right alone, wrong or racing while another call runs. A failure that shows alone as well is looked at
@@ -316,28 +325,29 @@ bool TrialRunner::find_chance(Trial& trial, TrialResult& failed, Cause known) {
 
 // A new process, calls that were made before, and this one.
 // NOLINTNEXTLINE(performance-unnecessary-value-param): a copy, for running trials changes the history it may come from
-bool TrialRunner::fails_after(const Trial& trial, std::vector<Trial> before) {
+TrialResult TrialRunner::run_after(std::vector<Trial> before, const Trial& trial) {
   runner_.restart();
   for (const Trial& earlier : before) run(earlier, false);
-  const TrialResult last = run_once(trial, false);
+  return run_once(trial, false);
+}
+
+bool TrialRunner::fails_after(const Trial& trial, const std::vector<Trial>& before) {
+  const TrialResult last = run_after(before, trial);
   return last.state == TrialState::Judged && has_error(last.findings);
 }
 
-bool TrialRunner::shows(const Trial& trial, Kind kind) {
-  const TrialResult result = run_once(trial, false);
-  return std::any_of(result.findings.begin(), result.findings.end(),
-                     [&](const Finding& finding) { return finding.kind == kind; });
-}
-
 // What the device saw shows after other calls and not as the first of a process: confirm() has found the
-// condition, and this tells it from chance.
+// condition, or that it takes the calls that were made before, and this tells it from chance.
 bool TrialRunner::find_left_behind(Trial& trial, TrialResult& failed) {
-  if (!trial.condition.warmed && !trial.condition.grown) return false;
+  const bool warmed = trial.condition.warmed || trial.condition.grown;
+  if (!warmed && !failed.takes_calls_before) return false;
   const Kind kind = failed.findings.front().kind;
   Trial first = as_first_call(trial);
-  for (int i = 0; i < kTimes; ++i) {
+  // Many calls take long: confirm() has made them once.
+  for (int i = 0; i < (warmed ? kTimes : 1); ++i) {
     first.condition.cycles = cycles_before(i);
-    if (shows(first, kind) || !shows(trial, kind)) return false;
+    if (shows(run_once(first, false), kind)) return false;
+    if (!shows(warmed ? run_once(trial, false) : run_after(failed.before, trial), kind)) return false;
   }
   attribute(failed, Cause::LaterConsequence);
   return true;

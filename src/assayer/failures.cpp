@@ -43,6 +43,13 @@ bool has(std::span<const Kind> kinds, const Finding& finding) {
          std::find(kinds.begin(), kinds.end(), finding.kind) != kinds.end();
 }
 
+// Whether the failure was the subject's doing even where it does not show again: no busy machine makes an access illegal. A
+// sample of the blocks may: it leaves out those that write what others read.
+bool proves_an_error(const Trial& trial, Kind kind) {
+  const Family family = info(kind).family;
+  return !trial.sampled && (family == Family::Access || family == Family::Race);
+}
+
 // Leaves the findings of these kinds, if there are any: else the cause is still to be found.
 void keep(std::vector<Finding>& findings, std::span<const Kind> kinds) {
   if (std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return has(kinds, f); }))
@@ -108,8 +115,13 @@ bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> onl
     return false;
   }
   if (!confirmed) {
-    parts_.coverage.miss(fmt::format("seen once, not reproduced: {} ({})", message(result.findings.front()),
-                                     trial::to_string(trial)));
+    const std::string once = fmt::format("seen once, not reproduced: {} ({})",
+                                         message(result.findings.front()), trial::to_string(trial));
+    if (proves_an_error(trial, kind)) {
+      report_.unknown.push_back(once);
+    } else {
+      parts_.coverage.miss(once);
+    }
     return false;
   }
   if (cut && result.findings.front().kind == kind) result.findings.front().attribution.out_of_time = true;
@@ -247,7 +259,8 @@ void Failures::report_findings(const Trial& trial, const TrialResult& result, bo
     if (i == 0 || parts_.options.keep_going) {
       if (shrinking) small = smallest(trial, kept[i]);
       begin_stage(kCauseSeconds);
-      if (!parts_.options.verdict_only)
+      // What takes the calls before it is right without them everywhere.
+      if (!parts_.options.verdict_only && !result.takes_calls_before)
         kept[i].attribution.surroundings = parts_.trials.needed_surroundings(small);
       end_stage();
     }

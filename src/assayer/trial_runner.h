@@ -55,6 +55,7 @@ struct TrialResult {
   std::optional<LastKernel> last_kernel;  // of a Python subject
   int64_t calls_before = 0;               // in the same process
   std::vector<trial::Trial> before;       // of a failure: those calls, the last ones
+  bool takes_calls_before = false;        // it shows after them alone: confirm()
   std::optional<Finding> unended;         // TooSlow: what there is to say if it never ends
   bool is_smallest = false;               // no smaller trial shows what this one does
   // By never_ends:
@@ -185,8 +186,8 @@ class TrialRunner {
   bool find_left_behind(trial::Trial& trial, TrialResult& failed);
   bool find_host_memory(trial::Trial& trial, TrialResult& failed);
   bool find_uninitialized(trial::Trial& trial, TrialResult& failed);
-  bool shows(const trial::Trial& trial, Kind kind);
-  bool fails_after(const trial::Trial& trial, std::vector<trial::Trial> before);
+  TrialResult run_after(std::vector<trial::Trial> before, const trial::Trial& trial);
+  bool fails_after(const trial::Trial& trial, const std::vector<trial::Trial>& before);
   bool find_seen_once(trial::Trial& trial, TrialResult& failed);
   bool find_stream_order(trial::Trial& trial, TrialResult& failed);
   bool find_undefined(trial::Trial& trial, TrialResult& failed);

@@ -38,6 +38,25 @@ TEST_F(CheckState, StateFromAnEarlierCallIsStale) {
   EXPECT_EQ(kind(), "stale-state");
 }
 
+// One call in 23 of a process reads past the end, at no size that dozens of small calls have: a new process does not show it
+// before those calls were made again.
+TEST_F(CheckState, WhatTakesManyCallsToShowIsFound) {
+  const std::string seldom = kernel("if (i < n) y[i] = x[i] * 2.0f;",
+                                    "static int calls; const int one_more = ++calls % 23 == 0 && n > 300;"
+                                    "twice<<<(n + 128) / 128, 128, 0, stream>>>(x, y, n + one_more);");
+  EXPECT_EQ(check_kernel(seldom), 1) << last_.output;
+  EXPECT_EQ(kind(), "stale-state") << last_.output;
+}
+
+// What a device saw happened, even where it never happens again.
+TEST_F(CheckState, AnAccessThatWasIllegalOnceIsNoPass) {
+  const std::string once = kernel("if (i < n) y[i] = x[i] * 2.0f;",
+                                  "static unsigned h = time(0); h = h * 1664525u + 1013904223u;"
+                                  "const int one_more = h >> 24 == 7 && n > 300;"
+                                  "twice<<<(n + 128) / 128, 128, 0, stream>>>(x, y, n + one_more);");
+  EXPECT_NE(check_kernel("#include <ctime>\n" + once), 0) << last_.output;
+}
+
 // Overlapping calls show it first, but it is wrong one call after another, too: the old buffers are gone.
 TEST_F(CheckState, AGraphOfTheFirstCallIsNoQuestionOfConcurrency) {
   EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;",
