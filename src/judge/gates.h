@@ -4,8 +4,9 @@
 // Example:
 //
 //     Margins margins;
-//     const Condition conditions[] = {at_least(Gate::Sure, correlation, kSure),
-//                                     at_most(Gate::Coherence, distance, kCoherence)};
+//     const double correlation = 0.9, distance = 0.1;
+//     const Condition conditions[] = {at_least(Gate::Sure, correlation, 0.85),
+//                                     at_most(Gate::Coherence, distance, 0.3)};
 //     if (all_hold(conditions, margins)) use(margins.of(Gate::Sure).beyond);
 #pragma once
 
