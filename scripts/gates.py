@@ -32,7 +32,7 @@ def sample():
 
 
 def shown(value):
-    return "none" if value is None else f"{value[0]:.3g} (`{value[1]}`)"
+    return "none" if value is None else f"{value[0]:.4g} (`{value[1]}`)"
 
 
 def verdict_table(records, right, wrong):
