@@ -87,7 +87,7 @@ class Check {
   // `kind`: of the finding that the trial was recorded for.
   CheckOutcome run_one(const Trial& trial, Kind kind) {
     if (!prepare()) return finish();
-    trials_->set_timeout(kind == Kind::Timeout ? kFirstTrialSeconds : 3 * kTrialSeconds);
+    trials_->set_timeout(kind == Kind::Timeout ? kFirstTrialSeconds : kRepeatedTrialSeconds);
     TrialResult result = trials_->run(trial);
     Trial shown = trial;
     if (result.state == TrialState::TooSlow) trials_->never_ends(shown, result);
@@ -248,7 +248,7 @@ class Check {
   // Seconds that a planned call may take. A repeated check knows which were given up.
   double patience(const trial::PlannedTrial& planned) {
     if (planned.required) return std::max(kRequiredSeconds, kRequiredBudgets * options_.budget);
-    if (options_.timeline) return 3 * kTrialSeconds;
+    if (options_.timeline) return kRepeatedTrialSeconds;
     if (planned.brief) return std::max(kBriefSeconds, kBriefShare * options_.budget);
     if (planned.trial.condition.looped) return kTrialSeconds;  // dozens of calls
     const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
@@ -411,11 +411,12 @@ class Check {
     const double share = coverage_.share();
     if (share > 0 && share < options_.min_coverage)
       seconds = std::max(seconds, options_.budget * options_.min_coverage / share);
-    constexpr double kRound[] = {2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200};
+    constexpr double kRound[] = {2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200};  // seconds
+    constexpr double kRoundTo = 600;  // beyond those
     seconds *= kBudgetMargin;
     const auto* round =
         std::find_if(std::begin(kRound), std::end(kRound), [&](double r) { return r >= seconds; });
-    return round == std::end(kRound) ? std::ceil(seconds / 600) * 600 : *round;
+    return round == std::end(kRound) ? std::ceil(seconds / kRoundTo) * kRoundTo : *round;
   }
 
   // Giant shapes have a share of the time before all that a pass requires.

@@ -35,7 +35,9 @@ namespace {
 constexpr std::size_t kMostSuspects = 6;
 constexpr double kCallSeconds = 5;     // on the virtual device, which is slow
 constexpr double kMostElements = 4e5;  // of a trial, for the same reason
-constexpr int kSchedules = 2;          // others, on the virtual device
+constexpr int kTriedForEach =
+    4;                         // trials planned for each that can be compared: others run on one device only
+constexpr int kSchedules = 2;  // others, on the virtual device
 
 int64_t first_difference(const Tensor& a, const Tensor& b, int64_t& count) {
   int64_t first = -1;
@@ -88,8 +90,8 @@ class Comparison {
     plan_options.constants = read_constants(contract_, subject_);
     trial::Plan plan(contract_, plan_options);
     int tried = 0;
-    while (result_.trials < most_trials && tried++ < 4 * most_trials && spent() < options_.budget &&
-           !interrupted() && !result_.forbidden && result_.problem.empty())
+    while (result_.trials < most_trials && tried++ < kTriedForEach * most_trials &&
+           spent() < options_.budget && !interrupted() && !result_.forbidden && result_.problem.empty())
       compare(plan.next([](const contract::Shape&, bool) { return true; }).trial);
     if (result_.trials == 0 && result_.problem.empty())
       result_.problem = "no trial could be run on both devices";

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -32,6 +33,19 @@ constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, Requiremen
 std::string requirement_text(const trial::Requirement& requirement) {
   const bool inputs = requirement.group == RequirementGroup::Inputs;
   return (inputs ? "inputs " : "") + requirement.text;
+}
+
+Json margins_json(const judge::Margins& margins) {
+  Json gates = Json::object();
+  for (std::size_t i = 0; i < judge::Margins::kGates; ++i) {
+    const auto gate = static_cast<judge::Gate>(i);
+    const judge::Margin& margin = margins.of(gate);
+    if (!margin.measured()) continue;
+    Json& one =
+        gates[std::string(judge::constant_of(gate))] = {{"below", margin.below}, {"largest", margin.largest}};
+    if (std::isfinite(margin.beyond)) one["beyond"] = margin.beyond;
+  }
+  return gates;
 }
 
 }  // namespace
@@ -67,8 +81,7 @@ void Coverage::add(const Trial& trial, std::string_view stage, const TrialResult
   judged_ += result.judged;
   elements_ += result.elements;
   undecided_ += result.undecided;
-  margins_.bound = std::max(margins_.bound, result.margins.bound);
-  margins_.energy = std::max(margins_.energy, result.margins.energy);
+  margins_.add(result.margins);
   for (const auto& [name, family] : trial.families)
     errors_[std::string(trial::to_string(family))].add(result.errors);
 }
@@ -157,8 +170,7 @@ Json Coverage::json() const {
   json["tensor_cores"] = !wider_.empty();
   if (!wider_.empty()) json["wider_budgets"] = wider_;
   json["not_covered"] = missed_;
-  if (margins_.bound > 0 || margins_.energy > 0)
-    json["gates"] = {{"bound", margins_.bound}, {"energy", margins_.energy}};
+  if (Json gates = margins_json(margins_); !gates.empty()) json["gates"] = std::move(gates);
   if (!errors_.empty()) json["errors"] = errors();
   json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
   contract::Shape whole;

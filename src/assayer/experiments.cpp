@@ -168,6 +168,7 @@ bool TrialRunner::keeps_by_value(const Trial& trial, const TrialResult& failed) 
 // when it held zeros. Rounding in another order is no such dependence.
 bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& failed,
                                     const TrialResult& cleared) const {
+  constexpr double kSameValue = 0.01;  // relative: sums in another order differ by less
   const uint64_t poison = trial::pattern(trial.condition.poison);
   for (std::size_t i = 0; i < std::min(failed.calls.size(), cleared.calls.size()); ++i) {
     for (const auto& [name, tensor] : failed.calls[i].outputs) {
@@ -175,7 +176,7 @@ bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& faile
       for (int64_t e = 0; e < tensor->count(); ++e) {
         if (holds_pattern(*tensor, e, poison)) continue;
         const double a = tensor->load(e), b = zeroed.load(e);
-        if (!(std::abs(a - b) <= 0.01 * std::abs(b)) && !(std::isnan(a) && std::isnan(b))) return true;
+        if (!(std::abs(a - b) <= kSameValue * std::abs(b)) && !(std::isnan(a) && std::isnan(b))) return true;
       }
     }
   }

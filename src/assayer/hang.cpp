@@ -59,6 +59,7 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
   std::string smaller;  // the case before, and its time
   double seconds = kShortest;
   std::vector<std::pair<contract::Shape, double>> probed;
+  judge::Margins margins;
   bool found = false, ended = false, late = false;
   const auto ends_not = [&](const Trial& candidate) {
     const auto size = work_.of(candidate.shape);
@@ -78,7 +79,10 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
       return true;
     }
     ended = result.state == TrialState::Judged;
-    if (result.state != TrialState::TooSlow) {
+    const bool endless = result.state == TrialState::TooSlow;
+    if (options_.margins && (ended || endless))
+      margins.add(judge::Gate::Endless, (endless ? limit : result.call_seconds) / limit, endless);
+    if (!endless) {
       seconds = std::max(kShortest, result.call_seconds);
       if (ended) {
         probed.emplace_back(candidate.shape, result.seconds);
@@ -111,6 +115,7 @@ bool TrialRunner::never_ends(Trial& trial, TrialResult& slow, int doublings) {
   set_timeout(patience);
   slow.probed = std::move(probed);
   slow.unexplained = late && !found;
+  slow.margins.add(margins);
   if (!found) return false;
   slow.is_smallest = true;
   if (has_error(slow.findings)) return true;

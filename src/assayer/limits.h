@@ -18,6 +18,8 @@ inline constexpr double kTrialShare = 0.25, kNeededShare = 0.5;
 inline constexpr double kNeededSlack = 3;
 // Seconds of an ordinary trial, at most; and until one has shown that calls may take longer and still end.
 inline constexpr double kTrialSeconds = 10, kFirstTrialSeconds = 2.5;
+// Seconds of a trial that an earlier check has recorded, which may have run on a quicker machine.
+inline constexpr double kRepeatedTrialSeconds = 3 * kTrialSeconds;
 // Share of the budget, and least seconds, for a trial that is known to be slow.
 inline constexpr double kBriefShare = 0.12, kBriefSeconds = 0.5;
 // Elements of each output judged in such a trial.

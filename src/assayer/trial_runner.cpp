@@ -73,8 +73,12 @@ bool is_other_gpu(int status) {
 
 // What pauses in a kernel may do to it: it needs more time, and more registers. Neither was promised.
 bool is_of_pauses(const Observation& observation) {
-  // cudaErrorLaunchOutOfResources, cudaErrorCooperativeLaunchTooLarge
-  const auto is_too_much = [](int status) { return status == 701 || status == 720; };
+  constexpr int kOutOfResources = 701,
+                kCooperativeTooLarge =
+                    720;  // cudaErrorLaunchOutOfResources, cudaErrorCooperativeLaunchTooLarge
+  const auto is_too_much = [](int status) {
+    return status == kOutOfResources || status == kCooperativeTooLarge;
+  };
   return observation.outcome == CallOutcome::TimedOut || is_too_much(observation.error_code) ||
          std::any_of(observation.calls.begin(), observation.calls.end(),
                      [&](const subject::Call& call) { return is_too_much(call.returned); });
@@ -255,8 +259,7 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
     result.elements += judgement->elements;
     result.undecided += judgement->undecided;
     result.errors.add(judgement->errors);
-    result.margins.bound = std::max(result.margins.bound, judgement->margins.bound);
-    result.margins.energy = std::max(result.margins.energy, judgement->margins.energy);
+    if (options_.margins) result.margins.add(judgement->margins);
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
   }
 }
@@ -284,10 +287,13 @@ contract::Shape TrialRunner::another_shape(const contract::Shape& shape) const {
 // addresses.
 void TrialRunner::warm_up(const Trial& trial) {
   runner_.restart();
+  constexpr int64_t kSmaller = 8,
+                    kMostLarger = 64;  // times; elements of a dim, so that the call costs little more
   std::vector<Trial> earlier(trial.condition.grown ? 1 : 2, trial);
   for (const contract::Dim& dim : contract_.dims) {
     int64_t& value = earlier[0].shape[dim.name];
-    value = trial::snap(dim, trial.condition.grown ? value / 8 : std::min<int64_t>(value * 2, value + 64));
+    value =
+        trial::snap(dim, trial.condition.grown ? value / kSmaller : std::min(value * 2, value + kMostLarger));
   }
   if (!contract_.check_shape(earlier[0].shape)) earlier[0].shape = another_shape(trial.shape);
   for (Trial& call : earlier) {

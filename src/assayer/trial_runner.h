@@ -202,7 +202,7 @@ class TrialRunner {
   CheckOptions options_;
   subject::Runner runner_;
   trial::Work work_;
-  double timeout_ = 30;
+  double timeout_ = 30;                                     // seconds, until a check sets its own
   std::optional<std::map<std::string, Ownership>> learnt_;  // by output: who writes what
   std::optional<trial::Trial> shaken_;                      // came out otherwise when it was repeated
   GpuUse gpu_use_;

@@ -65,8 +65,9 @@ void find_file(const contract::Contract& contract, Where& where) {
 }  // namespace
 
 std::vector<Trial> trials_to_witness(const contract::Contract& contract) {
+  constexpr int64_t kSizes[] = {64, 37, 1};  // a plain one, an odd one, the smallest
   std::vector<Trial> trials;
-  for (const int64_t size : {64, 37, 1}) {
+  for (const int64_t size : kSizes) {
     Trial trial = plain_trial(contract, size);
     const bool known = std::any_of(trials.begin(), trials.end(),
                                    [&](const Trial& other) { return other.shape == trial.shape; });

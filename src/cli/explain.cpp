@@ -18,7 +18,7 @@ int explain_command(std::vector<std::string> args) {
   std::string path, json;
   std::vector<std::string> dims;
   assayer::CheckOptions options;
-  arguments.add("contract", path, "contract file").required();
+  arguments.add("contract", path, "a contract file").required();
   arguments.add("--shape", dims, "sizes, such as N=1024; the others are those of the first trial");
   arguments.add("--seed", options.seed, "random seed of the inputs");
   arguments.add("--json", json, "write the profile to this file");

@@ -38,7 +38,7 @@ char mark_of(const Count& count) {
 }  // namespace
 
 int isa_command(std::vector<std::string> args) {
-  Arguments arguments("Lists the PTX instructions that the virtual GPU runs", "assay isa");
+  Arguments arguments("Lists the PTX instructions that the virtual GPU runs.", "assay isa");
   bool all = false, forms = false;
   std::string filter;
   arguments.add_flag("--all", all, "also list those that it does not run");

@@ -189,7 +189,8 @@ int run(const RunOptions& options) {
 
 int run_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Runs a CUDA program (linked with -cudart shared) or a Python program on the virtual GPU", "assay run");
+      "Runs a CUDA program (linked with -cudart shared) or a Python program on the virtual GPU.",
+      "assay run");
   RunOptions options;
   // What follows -- is the program's own business.
   const auto dashes = std::find(args.begin(), args.end(), "--");

@@ -321,7 +321,7 @@ int train_command(std::vector<std::string> args) {
   arguments.add("--seed", options.seed, "random seed of weights and batches");
   arguments.add("--threads", options.threads, "threads of the trusted code; one per core by default")
       .positive();
-  arguments.add("--device", words.device, "virtual or cuda").one_of({"virtual", "cuda"});
+  arguments.add("--device", words.device, "where the kernel runs").one_of({"virtual", "cuda"});
   arguments.add_flag("--fresh", fresh, "start over, even if an interrupted run could continue");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (list) {

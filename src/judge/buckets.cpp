@@ -14,6 +14,10 @@ namespace {
 
 // Tails are where tiles, vectors and unrolled loops end: behind the last whole tile, and a few in any case.
 constexpr int64_t kTile = 32, kLastColumns = 8, kLastRows = 2;
+constexpr int64_t kShortest =
+    8;  // elements of a row or column that is a part of its own; of fewer, the whole tells
+constexpr double kRoundingOfSums = 1e-9;  // of squares of whole numbers, added up in doubles: far below 1
+constexpr double kUnlikely = -1;          // log of the probability from which a part gets a name
 constexpr double kFewestTerms = 10;  // a sum of fewer is no long sum: its decade says nothing of accumulation
 
 // log of an upper bound of P(X >= observed), X Poisson with this mean.
@@ -24,15 +28,17 @@ double log_tail(double observed, double mean) {
 
 // floor(log10(x)) of a positive finite number.
 int decade_of(double x) {
-  static const std::array<double, 634> kPowers = [] {
-    std::array<double, 634> powers{};
-    for (int i = 0; i < 634; ++i) powers[static_cast<std::size_t>(i)] = std::pow(10.0, i - 324);
+  constexpr int kLeast = -324, kPowersOfTen = 634;  // of doubles, subnormal ones included
+  static const std::array<double, kPowersOfTen> kPowers = [] {
+    std::array<double, kPowersOfTen> powers{};
+    for (std::size_t i = 0; i < powers.size(); ++i) powers[i] = std::pow(10.0, static_cast<int>(i) + kLeast);
     return powers;
   }();
+  constexpr int kFarFromSubnormal = -1000;
   const int exponent = static_cast<int>(std::bit_cast<uint64_t>(x) >> 52 & 0x7ff) - 1023;
-  if (exponent < -1000) return static_cast<int>(std::floor(std::log10(x)));
+  if (exponent < kFarFromSubnormal) return static_cast<int>(std::floor(std::log10(x)));
   const int guess = (exponent * 1233) >> 12;  // about log10(2); at most one off
-  const double* power = &kPowers[324] + guess;
+  const double* power = &kPowers[-kLeast] + guess;
   return x >= power[1] ? guess + 1 : x < power[0] ? guess - 1 : guess;
 }
 
@@ -86,8 +92,8 @@ void BucketTable::Numbered::add(const Numbered& other) {
 BucketTable::BucketTable(std::span<const int64_t> extents)
     : columns_(std::max<int64_t>(1, extents.empty() ? 1 : extents.back())),
       rows_(product(extents) / columns_),
-      row_(rows_, columns_ >= 8 && rows_ > 1),
-      column_(columns_, rows_ >= 8 && columns_ > 1) {}
+      row_(rows_, columns_ >= kShortest && rows_ > 1),
+      column_(columns_, rows_ >= kShortest && columns_ > 1) {}
 
 void BucketTable::add(const Element& element) {
   if (!element.counts) return;
@@ -122,8 +128,8 @@ std::vector<Bucket> BucketTable::take() const {
   const auto put = [&list](const Sums& sums, auto name, bool by_terms = false) {
     if (sums.count == 0) return;
     Bucket bucket{{}, sums.count, sums.observed, sums.expected, sums.yy, sums.ey, 0, by_terms};
-    bucket.log_p = log_tail(std::floor(bucket.observed + 1e-9), kEnergyFactor * bucket.expected);
-    if (list.empty() || bucket.log_p < -1) bucket.name = name();
+    bucket.log_p = log_tail(std::floor(bucket.observed + kRoundingOfSums), kEnergyFactor * bucket.expected);
+    if (list.empty() || bucket.log_p < kUnlikely) bucket.name = name();
     list.push_back(std::move(bucket));
   };
   put(all_, [] { return std::string("all elements"); });

@@ -80,7 +80,7 @@ std::vector<Candidate> of_inputs(const contract::Bindings& bindings) {
     choices[0].push_back(name);
     choices.push_back({name});
   }
-  if (choices.size() < 3) choices.erase(choices.begin());
+  if (choices[0].size() < 2) choices.erase(choices.begin());  // all is each
   std::vector<Candidate> list;
   for (const Narrow& narrow : kNarrow) {
     for (const std::vector<std::string>& inputs : choices) {
@@ -113,7 +113,8 @@ std::vector<Candidate> cut_short(const reference::Reference& reference, const co
   int64_t longest = 0;
   for (const auto& [name, extent] : bindings.shape) longest = std::max(longest, extent);
   std::vector<Candidate> list;
-  for (int64_t kept = 32; kept < longest; kept *= 2) {
+  constexpr int64_t kShortest = 32;  // a warp
+  for (int64_t kept = kShortest; kept < longest; kept *= 2) {
     Candidate one;
     one.defect.name = "cut-short";
     one.defect.kind = Kind::WrongResult;

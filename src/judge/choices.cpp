@@ -77,6 +77,13 @@ class ChoiceJudge {
     draws_[choice.name] = draws;
     if (const std::optional<FrequencyTest> odd = least_probable(draws))
       report(choice, static_cast<int64_t>(draws.outcome.size()), 0, odd->text, Kind::WrongDistribution);
+    add_margin(draws);
+  }
+
+  void add_margin(const Draws& draws) {
+    if (!options_.margins) return;
+    if (const std::optional<FrequencyTest> least = least_probable(draws, kRecordedGate))
+      judgement_.margins.add(Gate::Choice, least->log_p / kChoiceGate, least->log_p < kChoiceGate);
   }
 
   Result<void> one(const Choice& choice) {
@@ -238,6 +245,7 @@ class ChoiceJudge {
     draws.low.assign(static_cast<std::size_t>(count), 0);
     draws.high.assign(static_cast<std::size_t>(count), 1);
     int64_t outside = 0, worst = -1;
+    constexpr double kNoNumber = 1e300;  // how far off NaN is: further than any number
     double largest = -1;
     for (int64_t at = 0; at < count; ++at) {
       const auto i = static_cast<std::size_t>(at);
@@ -246,7 +254,7 @@ class ChoiceJudge {
       if (!std::isfinite(v)) {
         const bool same = std::isnan(v) ? std::isnan(stored) : stored == v;
         if (!same && (weights->flags[i] & reference::kMayOverflow) == 0)
-          ++outside, worst = at, largest = 1e300;
+          ++outside, worst = at, largest = kNoNumber;
         continue;
       }
       const double below = in_direction(choice.dtype, v - b, numerics::Rounding::Down),
@@ -254,7 +262,7 @@ class ChoiceJudge {
       if (!(stored >= below && stored <= above)) {
         if ((weights->flags[i] & reference::kMayOverflow) != 0 && !std::isfinite(stored)) continue;
         ++outside;
-        const double off = std::isnan(stored) ? 1e300 : std::abs(stored - v);
+        const double off = std::isnan(stored) ? kNoNumber : std::abs(stored - v);
         if (off > largest) largest = off, worst = at;
         continue;
       }
@@ -371,10 +379,12 @@ class ChoiceJudge {
       return {};
     }
     std::optional<FrequencyTest> worst;
-    for (const Draws& group : groups)
+    for (const Draws& group : groups) {
+      add_margin(group);
       if (const std::optional<FrequencyTest> odd = least_probable(group);
           odd && (!worst || odd->log_p < worst->log_p))
         worst = odd;
+    }
     if (worst)
       report(choice, static_cast<int64_t>(rows->rows.size()), 0, worst->text, Kind::WrongDistribution);
     return {};

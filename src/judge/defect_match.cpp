@@ -97,12 +97,14 @@ Chosen choose(const Measured& measured, std::size_t most) {
   return chosen;
 }
 
+constexpr double kFarApart = 1e9;  // sizes that cannot be compared
+
 struct Comparison {
   double correlation = 0, explained = 0;
-  double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
-  double coherence_distance = 0;  // of how much of the errors each row shares
-  double lean = 0;                // of the kernel's rows: 1 all to one side
-  double defect_row_lean = 0;     // of the defect's rows, to the side of the kernel's
+  double profile_distance = kFarApart;  // of error sizes by sum length, in factors of two
+  double coherence_distance = 0;        // of how much of the errors each row shares
+  double lean = 0;                      // of the kernel's rows: 1 all to one side
+  double defect_row_lean = 0;           // of the defect's rows, to the side of the kernel's
   double rows = 0;
   double defect_lean = 0;       // of the defect's errors to or from zero: 1 all
   double other_lean = 0;        // how differently all errors lean to or from zero: 2 opposite
@@ -153,9 +155,10 @@ class Factors {
     r.count += 1;
   }
   bool are_common() const {
+    constexpr double kFewest = 3;  // elements: two always have a factor in common, nearly
     double common = 0, all = 0;
     for (const auto& [row, r] : rows_) {
-      if (r.count < 3 || !(r.vv > 0)) continue;
+      if (r.count < kFewest || !(r.vv > 0)) continue;
       common += r.count * r.ev * r.ev / (r.ee * r.vv);
       all += r.count;
     }
@@ -177,7 +180,8 @@ class Size {
     sum_ += std::abs(departure);
     count_ += 1;
   }
-  double value() const { return count_ > 0 ? std::sinh(std::min(sum_ / count_, 300.0)) : 0; }
+  static constexpr double kMost = 300;  // whose sinh is finite
+  double value() const { return count_ > 0 ? std::sinh(std::min(sum_ / count_, kMost)) : 0; }
   double count() const { return count_; }
 
  private:
@@ -276,13 +280,30 @@ bool depends_on_order(const Defect& defect) {
 bool is_systematic(const Comparison& match) {
   if (match.rows >= kSystematicRows && match.lean > kSystematicLean && match.alike < kSystematicAlike)
     return true;
-  const double chance = 3 * std::sqrt(2 / std::max(1.0, match.rows));
+  const double chance = kDeviations * std::sqrt(2 / std::max(1.0, match.rows));
   return match.rows >= kSystematicRowsAtLeast && match.lean > kSystematicLeanAtLeast &&
          match.lean - match.defect_row_lean > std::max(kSystematicExcess, chance);
 }
 
+// The same elements are off by the same amounts.
+bool matches_in_detail(const Comparison& match, Margins& margins) {
+  const Condition conditions[] = {at_least(Gate::SureAlike, match.alike, kSureAlike),
+                                  at_least(Gate::Sure, match.correlation, kSure),
+                                  at_least(Gate::SureExplained, match.explained, kSureExplained)};
+  return all_hold(conditions, margins);
+}
+
+// … as far as the order of additions leaves it open.
+bool matches_in_likely_detail(const Comparison& match, Margins& margins) {
+  const Condition conditions[] = {at_least(Gate::LikelyAlike, match.alike, kLikelyAlike),
+                                  at_least(Gate::LikelyAlikeLarge, match.alike_large, kLikelyAlikeLarge),
+                                  at_least(Gate::Likely, match.correlation, kLikely),
+                                  at_least(Gate::LikelyExplained, match.explained, kLikelyExplained)};
+  return all_hold(conditions, margins);
+}
+
 // How well a defect explains the errors; 0: it does not.
-double score_of(const Defect& defect, const Comparison& match, bool& by_profile) {
+double score_of(const Defect& defect, const Comparison& match, bool& by_profile, Margins& margins) {
   const bool order = depends_on_order(defect);
   by_profile = false;
   // A sum that stops growing loses about the same in any order.
@@ -291,28 +312,33 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
     return 0;
   // Narrow sums err wherever they are long.
   if (order && !defect.one_pass_variance && match.missing > kMissing) return 0;
-  const bool enough = order ? match.alike >= kLikelyAlike && match.alike_large >= kLikelyAlikeLarge
-                            : (match.independent >= kLeastAgreeing && match.alike >= kSureAlike);
-  if (enough && match.correlation >= (order ? kLikely : kSure) &&
-      match.explained > (order ? kLikelyExplained : kSureExplained))
+  if (order ? matches_in_likely_detail(match, margins)
+            : match.independent >= kLeastAgreeing && matches_in_detail(match, margins))
     return 1 + match.explained;
   // One rounding of a sum has a size, whatever its sign: a reciprocal may be what is rounded.
   if (!order && (!defect.reduced || match.independent < kLeastAgreeing)) return 0;
-  if (match.coherence_distance > kCoherence) return 0;
-  by_profile = true;
+  const Condition coherent = at_most(Gate::Coherence, match.coherence_distance, kCoherence);
+  by_profile = coherent.holds;
   // How large the errors of one pass are depends on how it adds; that they take a row up or down by
   // chance does not.
-  if (defect.one_pass_variance)
-    return match.profile_distance < kOnePassDistance && match.lean < kOnePassLean
+  if (defect.one_pass_variance) {
+    const Condition conditions[] = {coherent,
+                                    at_most(Gate::OnePassDistance, match.profile_distance, kOnePassDistance)};
+    return match.lean < kOnePassLean && all_hold(conditions, margins)
                ? kOnePassScore - kOnePassScorePerDistance * match.profile_distance
                : 0;
+  }
   // And to the sides that the terms make likely.
-  if (is_systematic(match) || match.missing > kMissing || match.one_of_many) return 0;
-  if (match.independent >= kIndependent && match.other_lean > kOtherLean) return 0;
-  const double most = defect.only_sum < 0
-                          ? kProfileDistance
-                          : kProfileDistanceOfOne;  // one sum of several is easily the wrong one
-  return match.profile_distance < most ? 1 - match.profile_distance : 0;
+  if (is_systematic(match) || match.one_of_many) return 0;
+  const double other_lean = match.independent >= kIndependent ? match.other_lean : 0;
+  const Condition conditions[] = {
+      coherent, at_most(Gate::Missing, match.missing, kMissing),
+      at_most(Gate::OtherLean, other_lean, kOtherLean),
+      defect.only_sum < 0
+          ? at_most(Gate::ProfileDistance, match.profile_distance, kProfileDistance)
+          // One sum of several is easily the wrong one.
+          : at_most(Gate::ProfileDistanceOfOne, match.profile_distance, kProfileDistanceOfOne)};
+  return all_hold(conditions, margins) ? 1 - match.profile_distance : 0;
 }
 
 // Elements of a vector have no row in common.
@@ -350,7 +376,7 @@ Measured without_shared_overflow(const reference::Reference& reference, const co
 
 std::optional<DefectMatch> match_defect(const reference::Reference& reference,
                                         const contract::Bindings& bindings, const Measured& all,
-                                        std::span<const Kind> hints) {
+                                        std::span<const Kind> hints, Margins& margins) {
   if (!reference.is_formula()) return std::nullopt;
   const Measured measured = without_shared_overflow(reference, bindings, all);
   std::optional<DefectMatch> best;
@@ -367,7 +393,7 @@ std::optional<DefectMatch> match_defect(const reference::Reference& reference,
       if (!simulated) continue;
       const Comparison match = compare(chosen, *simulated, row_length(measured));
       bool by_profile = false;
-      const double score = score_of(candidate.defect, match, by_profile);
+      const double score = score_of(candidate.defect, match, by_profile, margins);
       if (score > best_score + kBetter) {  // equal matches: the more specific, listed first
         best_score = score;
         best = DefectMatch{candidate.defect, candidate.description, match.correlation, match.explained,
@@ -416,10 +442,10 @@ bool exceeds_every_rounding(const reference::Reference& reference, const contrac
   std::size_t beyond = 0;
   for (std::size_t i = 0; i < reach.size(); ++i) {
     const double error = std::abs(elements[i]->error);
-    if (!std::isfinite(error) || error <= 2 * elements[i]->scale) continue;
-    beyond += error > kBeyondRounding * reach[i] + 4 * elements[i]->scale;
+    if (!std::isfinite(error) || error <= kNoise * elements[i]->scale) continue;
+    beyond += error > kBeyondRounding * reach[i] + kBeyondNoise * elements[i]->scale;
   }
-  return beyond >= 2;
+  return beyond >= kLeastBeyond;
 }
 
 double size_beside_bf16(const reference::Reference& reference, const contract::Bindings& bindings,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "judge/gates.h"
 #include "judge/measure.h"
 
 namespace assay::judge {
@@ -19,10 +20,11 @@ struct DefectMatch {
 };
 
 // The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds
-// in `hints` are tried first, in that order: among equal matches the first one counts.
+// in `hints` are tried first, in that order: among equal matches the first one counts. Adds how far the candidates were
+// from matching to `margins`.
 std::optional<DefectMatch> match_defect(const reference::Reference& reference,
                                         const contract::Bindings& bindings, const Measured& measured,
-                                        std::span<const Kind> hints = {});
+                                        std::span<const Kind> hints, Margins& margins);
 
 // How large the errors are beside those of a kernel that computes everything in bf16: 1 alike. Infinite where
 // such a kernel makes none.

@@ -205,7 +205,8 @@ double tail(std::span<const double> probabilities, double count, bool fewer) {
   };
   constexpr double kMostTilt = 40;
   while (high < kMostTilt && tilted(high) < wanted) high *= 2;
-  for (int step = 0; step < 12; ++step) {
+  constexpr int kHalvings = 12;
+  for (int step = 0; step < kHalvings; ++step) {
     const double middle = (low + high) / 2;
     (tilted(middle) < wanted ? low : high) = middle;
   }

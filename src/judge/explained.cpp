@@ -22,8 +22,10 @@ using evidence::Numeric;
 // The largest relative error that the shadow saw, as a part of the worst that the judge saw, for one to
 // explain the other. tests/shadow/error_lines.txt pins this and the next ones.
 constexpr double kExplains = 0.02;
-constexpr double kManyBits = 4;        // leading bits, of a cancellation that matters
-constexpr double kMuchLarger = 10;     // times, that errors grow by such a cancellation
+constexpr double kManyBits = 4;     // leading bits, of a cancellation that matters
+constexpr double kMuchLarger = 10;  // times, that errors grow by such a cancellation
+constexpr double kLeastError =
+    0x1p-60;  // relative: smaller ones count as that, so that nothing is divided by 0
 constexpr double kOrdinary = 0x1p-20;  // relative error that enters at an operation in f32, at most
 constexpr double kBrings = 0.2;        // share of a line that brings some of the error
 constexpr double kMostOf = 0.1;        // of the growth of an error, for a line to be its cause
@@ -83,7 +85,7 @@ const LineProfile* cancelling(const Profile& profile, const OutputProfile& outpu
   if (output.broken > 0 || line.introduced_max > kOrdinary || line.overflowed > 0) return nullptr;
   const auto brings = [](const LineShare& part) { return std::fabs(part.share) > kBrings; };
   if (std::count_if(output.lines.begin(), output.lines.end(), brings) < 2) return nullptr;
-  const double grown = output.relative / std::max(line.introduced_max, 0x1p-60);
+  const double grown = output.relative / std::max(line.introduced_max, kLeastError);
   const LineProfile* most = nullptr;
   for (const LineProfile& other : profile.lines) {
     if (grown < kMuchLarger || other.amplification < std::max(kMuchLarger, kMostOf * grown) ||

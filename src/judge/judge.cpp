@@ -36,7 +36,8 @@ struct Failure {
 };
 
 double badness(const Element& element) {
-  return std::isfinite(element.z) ? std::abs(element.z) : 1e12;
+  constexpr double kNoNumber = 1e12;  // deviations that NaN and infinity count as
+  return std::isfinite(element.z) ? std::abs(element.z) : kNoNumber;
 }
 
 Failure find_failure(const Measured& measured) {
@@ -86,33 +87,41 @@ double lean(const Measured& measured) {
 
 // A good part of all results is the neighbour of the right one, and none is further off. Where neighbours are
 // as close as in f32, nothing but a rounding comes so near, and one is enough.
-bool one_ulp_off(const Measured& measured) {
+bool one_ulp_off(const Measured& measured, Margins& margins) {
   const bool fine = numerics::unit_roundoff(contract::info(measured.dtype).format) < kFineUnit;
-  double off = 0, all = 0;
+  double off = 0, all = 0, largest = 0;
   for (const Element& element : measured.elements) {
     if (!element.counts) continue;
-    if (std::abs(element.difference) > kOneUlp) return false;
+    largest = std::max(largest, std::abs(element.difference));
     off += element.difference != 0;
     all += 1;
   }
-  return fine ? off > 0 : off > kLeastOff && off > kLeastOffShare * all;
+  const bool many = fine ? off > 0 : off > kLeastOff && off > kLeastOffShare * all;
+  const Condition near[] = {at_most(Gate::OneUlp, largest, kOneUlp)};
+  return many && all_hold(near, margins);
 }
 
-// Whether the errors are small beside what was summed: a matter of precision, not of wrong elements.
-bool is_inaccuracy(const Measured& measured) {
-  double ee = 0, yy = 0, largest = 0;
+// How large the errors are beside what was summed.
+struct Inaccuracy {
+  double worst = 0;   // of an element
+  double energy = 0;  // of all
+};
+
+Inaccuracy inaccuracy_of(const Measured& measured) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  double ee = 0, yy = 0, largest = 0, worst = 0;
   for (const Element& element : measured.elements) {
     if (std::isfinite(element.value)) largest = std::max(largest, std::abs(element.value));
   }
   for (const Element& element : measured.elements) {
     if (element.flags & (reference::kUnspecified | reference::kNonfiniteValue)) continue;
-    if (!std::isfinite(element.error)) return false;
+    if (!std::isfinite(element.error)) return {kInfinite, kInfinite};
     const double scale = std::max({std::abs(element.value), element.magnitude, kNegligible * largest});
-    if (std::abs(element.error) > kInaccurate * scale) return false;
+    if (element.error != 0) worst = std::max(worst, std::abs(element.error) / scale);
     ee += element.error * element.error;
     yy += element.value * element.value;
   }
-  return ee < kInaccurateEnergy * yy;
+  return {worst, ee / yy};
 }
 
 // The energy of the errors relative to that of the values.
@@ -128,12 +137,23 @@ double relative_energy(const Measured& measured) {
 
 // Whether rounding could have made the errors so large, in some precision. Where nothing is added up, one
 // rounding too many was tried in every place (diagnose.h): what is left must be small to be one.
-bool is_of_rounding_size(const Measured& measured, const Reference& reference, const Bindings& bindings) {
+bool is_of_rounding_size(const Measured& measured, const Reference& reference, const Bindings& bindings,
+                         Margins& margins) {
   if (!reference.is_formula()) return true;
   const bool sums = !reference.sums(measured.output).empty();
-  if (sums) return size_beside_bf16(reference, bindings, measured) < kRoundingSizeOfSums;
-  return size_beside_bf16(reference, bindings, measured) < kRoundingSize &&
-         !exceeds_every_rounding(reference, bindings, measured);
+  const double size = size_beside_bf16(reference, bindings, measured);
+  const Condition small[] = {sums ? at_most(Gate::RoundingSizeOfSums, size, kRoundingSizeOfSums)
+                                  : at_most(Gate::RoundingSize, size, kRoundingSize)};
+  return all_hold(small, margins) && (sums || !exceeds_every_rounding(reference, bindings, measured));
+}
+
+// Errors without a preferred sign and small beside what was summed: a matter of precision, not of wrong elements.
+bool is_noise(const Measured& measured, double leaning, Margins& margins) {
+  const Inaccuracy inaccuracy = inaccuracy_of(measured);
+  const Condition conditions[] = {at_most(Gate::NoiseLean, std::abs(leaning), kNoiseLean),
+                                  at_most(Gate::Inaccurate, inaccuracy.worst, kInaccurate),
+                                  at_most(Gate::InaccurateEnergy, inaccuracy.energy, kInaccurateEnergy)};
+  return all_hold(conditions, margins);
 }
 
 struct Named {
@@ -142,27 +162,31 @@ struct Named {
 };
 
 Named name_failure(const Measured& measured, const Failure& failure, const Reference& reference,
-                   const Bindings& bindings, const Options& options) {
+                   const Bindings& bindings, const Options& options, Margins& margins) {
   Named named;
   if (!contract::is_float(measured.dtype)) {
     return named;
   }
-  if (options.diagnose) named.diagnosis = match_defect(reference, bindings, measured, options.hints);
+  if (options.diagnose) named.diagnosis = match_defect(reference, bindings, measured, options.hints, margins);
   // Errors of the right size alone are no proof when they are as large as the results.
-  if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect.one_pass_variance &&
-      relative_energy(measured) > kAsLargeAsResults) {
-    named.diagnosis.reset();
+  if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect.one_pass_variance) {
+    const Condition small[] = {at_most(Gate::AsLargeAsResults, relative_energy(measured), kAsLargeAsResults)};
+    if (!all_hold(small, margins)) named.diagnosis.reset();
   }
   if (failure.class_differs > 0) {
     named.kind = Kind::Nonfinite;
   } else if (named.diagnosis) {
     named.kind = named.diagnosis->defect.kind;
-  } else if (const double leaning = lean(measured); leaning < -kBiasedLean && one_ulp_off(measured)) {
-    named.kind = Kind::BiasedRounding;
   } else {
+    const double leaning = lean(measured);
+    const Condition toward_zero[] = {at_least(Gate::BiasedLean, -leaning, kBiasedLean)};
+    if (all_hold(toward_zero, margins) && one_ulp_off(measured, margins)) {
+      named.kind = Kind::BiasedRounding;
+      return named;
+    }
     // Noise is inaccuracy; what leans, or is larger than any loss of precision makes it, is another formula.
-    const bool noise = std::abs(leaning) < kNoiseLean && is_inaccuracy(measured) &&
-                       (!options.diagnose || is_of_rounding_size(measured, reference, bindings));
+    const bool noise = is_noise(measured, leaning, margins) &&
+                       (!options.diagnose || is_of_rounding_size(measured, reference, bindings, margins));
     named.kind = noise ? Kind::PrecisionLoss : Kind::WrongResult;
   }
   return named;
@@ -210,10 +234,16 @@ evidence::Numeric evidence_of(const Measured& measured, const Failure& failure, 
 }
 
 void add_margins(const Gauge& gauge, const Measured& measured, Margins& margins) {
-  for (std::size_t i = 0; i < measured.elements.size(); ++i)
-    margins.bound = std::max(margins.bound, gauge.share_of_limit(i));
-  for (const Bucket& bucket : buckets(measured))
-    if (bucket.observed >= kLeastFlips) margins.energy = std::max(margins.energy, bucket.log_p / kEnergyGate);
+  for (std::size_t i = 0; i < measured.elements.size(); ++i) {
+    const double share = gauge.share_of_limit(i);
+    margins.add(Gate::Bound, share, share > kBoundGate);
+  }
+  for (const Bucket& bucket : buckets(measured)) {
+    const Condition conditions[] = {
+        {Gate::Energy, bucket.log_p / kEnergyGate, bucket.log_p < kEnergyGate, bucket.log_p < kEnergyGate},
+        at_least(Gate::Flips, bucket.observed, kLeastFlips)};
+    all_hold(conditions, margins);
+  }
 }
 
 // An output that only hides what is not finite may be a warning: the contract says so.
@@ -301,7 +331,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);
   if (!failure.any()) return {};
   if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
-  const Named named = name_failure(measured, failure, reference, bindings, options);
+  const Named named = name_failure(measured, failure, reference, bindings, options, judgement.margins);
   judgement.findings.push_back({.kind = named.kind,
                                 .severity = severity_of(contract, failure),
                                 .evidence = evidence_of(measured, failure, named)});

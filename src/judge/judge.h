@@ -35,6 +35,7 @@
 
 #include "finding/finding.h"
 #include "judge/error_profile.h"
+#include "judge/gates.h"
 #include "reference/reference.h"
 
 namespace assay::judge {
@@ -57,15 +58,9 @@ struct Options {
 
 using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;
 
-// How close the outputs came to each gate (thresholds.h): at 1 it closes.
-struct Margins {
-  double bound = 0;   // the largest error, as a part of what rounding can explain at worst
-  double energy = 0;  // log of the probability of the least probable part, as a part of that of the gate
-};
-
 struct Judgement {
   std::vector<Finding> findings;
-  Margins margins;       // if asked for
+  Margins margins;       // of the gates that decide the verdict: if asked for
   int64_t elements = 0;  // of the outputs
   int64_t judged = 0;
   int64_t undecided = 0;    // a comparison or cast could go either way: several results admitted

@@ -67,10 +67,12 @@ int64_t Measured::rows() const {
 
 double exact_expected_square(double offset, double sigma) {
   double sum = 0;
-  for (int m = 1; m <= 24; ++m) {
+  constexpr int kMostSteps = 24;
+  constexpr double kNegligibleTail = 1e-11;  // beside the 1e-4 that every element is allowed (kFloor)
+  for (int m = 1; m <= kMostSteps; ++m) {
     const double up = upper_tail((m - 0.5 + offset) / sigma), down = upper_tail((m - 0.5 - offset) / sigma);
     sum += (2 * m - 1) * (up + down);
-    if (up + down < 1e-11) break;
+    if (up + down < kNegligibleTail) break;
   }
   return sum;
 }
@@ -148,6 +150,9 @@ void take_out_common_factor(Measured& measured, const MeasureOptions& options) {
 
 }  // namespace
 
+// Times the smallest subnormal, over u: from there on the bits lost to underflow are few beside a rounding.
+static constexpr double kRoomAboveSubnormal = 4;
+
 Gauge::Gauge(const Tensor& tensor, const Expectation& expected, const MeasureOptions& options)
     : tensor_(tensor),
       expected_(expected),
@@ -155,7 +160,9 @@ Gauge::Gauge(const Tensor& tensor, const Expectation& expected, const MeasureOpt
       spacing_(tensor.dtype),
       either_(contract::ties_either_way(expected.dtype)),
       unit_(unit(options)),
-      tiny_(unit_ > 0 ? 4 * numerics::min_subnormal(contract::info(options.accumulate).format) / unit_ : 0) {}
+      tiny_(unit_ > 0 ? kRoomAboveSubnormal *
+                            numerics::min_subnormal(contract::info(options.accumulate).format) / unit_
+                      : 0) {}
 
 // Products this small lose bits to underflow, which the noise model leaves to the hard bound.
 bool Gauge::near_underflow(const Element& element) const {
@@ -257,7 +264,9 @@ Element Gauge::operator()(std::size_t i) const {
   element.flags = expected_.flags[i];
   element.terms = std::max(1.0, expected_.terms[i]);
   element.magnitude = expected_.magnitude[i];
-  element.z = expected_.sigma[i] > 0 ? element.error / expected_.sigma[i] : (element.error == 0 ? 0 : 1e6);
+  constexpr double kBeyondAll = 1e6;  // deviations of an error where there can be none
+  element.z =
+      expected_.sigma[i] > 0 ? element.error / expected_.sigma[i] : (element.error == 0 ? 0 : kBeyondAll);
   if (element.flags & reference::kUnspecified) return element;
   const bool floats = is_float(tensor_.dtype);
   element.admitted =
@@ -293,12 +302,12 @@ namespace {
 
 // Fewer than a third of what was looked at is distinct.
 bool has_few_values(const Tensor& tensor) {
-  constexpr int64_t kSample = 1024, kFewest = 24;  // of fewer, many may be equal by chance
+  constexpr int64_t kRepeated = 3, kSample = 1024, kFewest = 24;  // of fewer, many may be equal by chance
   const int64_t count = tensor.count(), take = std::min(count, kSample);
   if (take < kFewest) return false;
   std::unordered_set<double> distinct;
   for (int64_t i = 0; i < take; ++i) distinct.insert(tensor.load(i * (count / take)));
-  return 3 * static_cast<int64_t>(distinct.size()) < take;
+  return kRepeated * static_cast<int64_t>(distinct.size()) < take;
 }
 
 // So few elements are picked that each is added many times. Between two powers of two, adding the same number to a sum
@@ -315,6 +324,8 @@ bool picks_few(const Tensor& index) {
 // Values rise or fall along rows: of random ones, two in three are turning points.
 bool is_ordered(const Tensor& tensor) {
   constexpr int64_t kRows = 16, kLength = 64, kShortest = 8;  // a shorter row is in order by chance
+  constexpr int64_t kRising =
+      8;  // of so many places one may turn: chosen, far from the two in three of random values
   const int64_t columns = tensor.extents.empty() ? 1 : tensor.extents.back();
   const int64_t rows = columns > 0 ? tensor.count() / columns : 0, length = std::min(columns, kLength);
   if (length < kShortest) return false;
@@ -328,7 +339,7 @@ bool is_ordered(const Tensor& tensor) {
       ++all;
     }
   }
-  return 8 * turning < all;
+  return kRising * turning < all;
 }
 
 }  // namespace

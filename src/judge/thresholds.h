@@ -38,6 +38,8 @@ inline constexpr double kLongSum = 64, kShortSum = 8;
 // 110 tests, each on two sides, so a call of a right kernel fails by chance less than once in 3e8. Pinned by
 // tests/judge/draws_test, and measured by bench/draws.
 inline constexpr double kChoiceGate = -25;
+// The same from which a test is recorded for the table of docs/numerics.md; what is less odd is not worth a number.
+inline constexpr double kRecordedGate = -1;
 // Draws of one choice that are looked at, and weights that are evaluated for it, at most: time.
 inline constexpr int64_t kMostDraws = 1 << 20, kMostWeights = 1 << 22;
 // Of the distance between two neighbours: how far rounding alone may move a value that is rounded stochastically for
@@ -110,9 +112,13 @@ inline constexpr double kOnePassDistance = 4, kOnePassLean = 0.98;  // of a vari
 inline constexpr double kOnePassScore = 1.2, kOnePassScorePerDistance = 0.1;
 inline constexpr double kSystematicRows = 16, kSystematicLean = 0.97, kSystematicAlike = 0.2;
 inline constexpr double kSystematicRowsAtLeast = 8, kSystematicLeanAtLeast = 0.9, kSystematicExcess = 0.4;
-inline constexpr double kBetter = 0.02;                     // by which a later candidate must be better
+inline constexpr double kDeviations = 3;  // by which the leans of two sets of rows may differ by chance
+inline constexpr double kBetter = 0.02;   // by which a later candidate must be better
 inline constexpr double kMatched = 1.3, kExactMatch = 1.9;  // scores from which no more candidates are tried
 inline constexpr std::size_t kMostSites = 24;               // to simulate one rounding at each
-inline constexpr double kBeyondRounding = 8;                // times what any one rounding reaches
+// An error that no rounding explains: so many times what any one rounding reaches, and so many times its rounding noise on top;
+// below kNoise times the noise an element is not looked at. Two elements at least: one may be the model's fault.
+inline constexpr double kBeyondRounding = 8, kBeyondNoise = 4, kNoise = 2;
+inline constexpr std::size_t kLeastBeyond = 2;
 
 }  // namespace assay::judge

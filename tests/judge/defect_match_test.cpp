@@ -56,7 +56,8 @@ formula = "y[i] = exp(x[i]) * g[i]"
     EXPECT_TRUE(expected) << expected.error().text();
     Tensor tensor = Tensor::zeros(DType::bf16, {1024});
     for (int i = 0; i < 1024; ++i) tensor.store(i, stored(i, expected->value[static_cast<std::size_t>(i)]));
-    return match_defect(reference, bindings, measure("y", tensor, *expected, {}), {});
+    Margins margins;
+    return match_defect(reference, bindings, measure("y", tensor, *expected, {}), {}, margins);
   }
 };
 
