@@ -150,6 +150,8 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
   Terms& terms = setting.terms;
   const auto base = base_of(terms, part.address);
   if (!base) throw TooHard{"it is not clear which array the address begins in"};
+  if (!setting.summary.arrays.at(*base).is_reached_from(access.space))
+    throw TooHard{"the address is not one of the memory that the instruction names"};
   Lowered result{Lowering(terms, setting.summary, &setting.claims, setting.solver),
                  &setting.summary.arrays.at(*base),
                  {},

@@ -106,6 +106,7 @@ Term Machine::guard(const ptx::Instruction& instruction, State& state) {
 void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32_t>& defined, State& state) {
   const Step step{instruction, state, guard(instruction, state), defined};
   note_meeting(step);
+  note_stop(step);
   if (is_barrier(instruction.opcode)) {
     if (instruction.opcode == Opcode::bar_arrive || instruction.opcode == Opcode::barrier_arrive)
       gap(step, "named barriers that only some wait for");
@@ -139,6 +140,14 @@ void Machine::note_meeting(const Step& step) {
     barrier.path.push_back(step.guard);
   }
   summary_.barriers.push_back(std::move(barrier));
+}
+
+void Machine::note_stop(const Step& step) {
+  const Opcode opcode = step.instruction.opcode;
+  if (!recording_ || (opcode != Opcode::trap && opcode != Opcode::brkpt)) return;
+  Path path = step.state.path;
+  path.push_back(step.guard);
+  summary_.stops.push_back({&step.instruction, std::move(path)});
 }
 
 // ---- operands

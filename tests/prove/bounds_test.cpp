@@ -587,6 +587,27 @@ TEST(Arithmetic, a_quotient_of_what_may_be_zero_is_unknown) {
 
 // ---- what is not modelled
 
+// The same bits are an address in one space and none in another.
+TEST(Spaces, an_address_is_one_of_the_space_that_the_instruction_names) {
+  const auto bounds = [](const std::string& body) {
+    KernelText text = kernel("mov.u64 %rd6, s; cvta.shared.u64 %rd7, %rd6; cvt.u32.u64 %r7, %rd7;" + body);
+    text.shared = ".shared .align 4 .b8 s[4];";
+    text.x = "dtype = \"f32\"\nshape = [1]";
+    return ProvedKernel(text).bounds();
+  };
+  for (const char* fine :
+       {"ld.shared.f32 %f1, [%rd6];", "ld.f32 %f1, [%rd7];", "ld.global.f32 %f1, [%rd1];",
+        "ld.f32 %f1, [%rd1];", "cvta.to.shared.u64 %rd8, %rd7; ld.shared.f32 %f1, [%rd8];"})
+    EXPECT_EQ(bounds(fine), Status::Proved) << fine;
+  for (const char* wrong :
+       {"ld.shared.f32 %f1, [%rd7];", "ld.shared.f32 %f1, [%r7];", "ld.f32 %f1, [%rd6];",
+        "ld.global.f32 %f1, [%rd6];", "ld.global.f32 %f1, [%rd7];", "ld.shared.f32 %f1, [%rd1];",
+        "ld.local.f32 %f1, [%rd6];", "st.shared.f32 [%rd1], %f1;",
+        "cp.async.ca.shared.global [%r7], [%rd1], 4;",
+        "setp.eq.u32 %p1, %r2, 3; selp.b64 %rd8, %rd6, %rd1, %p1; ld.global.f32 %f1, [%rd8];"})
+    EXPECT_EQ(bounds(wrong), Status::Unknown) << wrong;
+}
+
 TEST(Gaps, an_instruction_that_may_touch_memory_leaves_everything_open) {
   ProvedKernel k(kernel("discard.global.L2 [%rd1], 128;"));
   EXPECT_EQ(k.bounds(), Status::Unknown);

@@ -44,6 +44,30 @@ TEST(Coverage, behind_a_loop_that_may_wait_for_ever) {
             Status::Unknown);
 }
 
+// What one thread stops, the others never finish.
+TEST(Coverage, a_thread_that_may_stop_the_grid) {
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r2, %r1; @%p3 trap;"), Status::Unknown);
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r5, 999; @%p3 brkpt;"), Status::Proved);  // of 256 threads
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r5, 99; @%p3 brkpt;"), Status::Unknown);
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r5, 999; @!%p3 bra FINE; trap; FINE:"), Status::Proved);
+}
+
+// Nor what comes behind it.
+TEST(Coverage, a_launch_that_may_stop_all) {
+  const KernelText writes = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"));
+  const auto beside = [&](const std::string& body, std::vector<Fill> fills = {}) {
+    ProvedKernel k(writes), other(kernel(body));
+    return k.coverage_with({&other}, std::move(fills)).status;
+  };
+  EXPECT_EQ(beside(""), Status::Proved);
+  EXPECT_EQ(beside("setp.eq.s32 %p1, %r2, 7; @%p1 trap;"), Status::Unknown);
+  EXPECT_EQ(beside("setp.eq.s32 %p1, %r2, 7; @%p1 trap;", {{"y", expr("0"), expr("4 * n"), true, 1}}),
+            Status::Unknown);
+  const std::string not_modelled = "mov.u64 %rd9, 0; mapa.shared::cluster.u64 %rd8, %rd9, 0;";
+  EXPECT_EQ(beside(not_modelled), Status::Proved);
+  EXPECT_EQ(beside(not_modelled + "setp.eq.s32 %p1, %r2, 7; @%p1 trap;"), Status::Unknown);
+}
+
 TEST(Coverage, a_guard_that_leaves_out_the_last) {
   const Obligation result =
       ProvedKernel(kernel("sub.s32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;"))).coverage({}, true);
