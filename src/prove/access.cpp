@@ -83,6 +83,13 @@ std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice) {
   return {side(node.b, node.a), side(node.c, terms.negation(node.a))};
 }
 
+bool is_alone_in_memory(const Setting& setting, const Array& array) {
+  const auto& tensors = setting.dims.contract().tensors;
+  return !array.tensor || (array.tensor->may_alias.empty() &&
+                           std::none_of(tensors.begin(), tensors.end(),
+                                        [&](const auto& tensor) { return tensor.may_alias == array.name; }));
+}
+
 Strength strength_of(const Access& access) {
   const ptx::Instruction& i = *access.instruction;
   const bool ordered = i.has(ptx::Mod::relaxed) || i.has(ptx::Mod::acquire) || i.has(ptx::Mod::release) ||

@@ -221,7 +221,7 @@ void Machine::forget(const Step& step) {
     Term value = terms_.unknown(width_of(reg), std::string(ptx::name(opcode)));
     // Counts of bits are at most as many as there are.
     if ((opcode == Opcode::popc || opcode == Opcode::clz) && width_of(reg) == 32)
-      terms_.var(terms_.mentions(value).front()).high = 64;
+      terms_.var(terms_.mentions(value).front()).high = step.width();
     put(step, reg, value);
   }
 }

@@ -44,6 +44,31 @@ TEST(Coverage, behind_a_loop_that_may_wait_for_ever) {
             Status::Unknown);
 }
 
+// Every other element, by stores that reach to the next one, but not over it.
+TEST(Coverage, every_other_element) {
+  const char* doubled = "shl.b32 %r21, %r2, 1; setp.ge.s32 %p1, %r21, %r1; @%p1 bra END;";
+  EXPECT_EQ(ProvedKernel(kernel(doubled + store("%r21") + "END:")).coverage().status, Status::Unknown);
+}
+
+// A pointer that for one thread is to something else.
+TEST(Coverage, a_pointer_that_is_not_always_to_the_output) {
+  const auto coverage = [](const char* who) {
+    return ProvedKernel(
+               kernel(fmt::format("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; setp.eq.u32 %p2, {}; "
+                                  "selp.b64 %rd8, %rd1, %rd2, %p2; mul.wide.s32 %rd3, %r2, 4; "
+                                  "add.s64 %rd20, %rd8, %rd3; st.global.f32 [%rd20], 0f00000000; END:",
+                                  who)))
+        .coverage()
+        .status;
+  };
+  EXPECT_EQ(coverage("%r5, 256"), Status::Proved);  // none
+  EXPECT_EQ(coverage("%r5, 3"), Status::Unknown);
+}
+
+TEST(Coverage, behind_what_is_not_modelled) {
+  EXPECT_EQ(behind("mov.u64 %rd9, 0; mapa.shared::cluster.u64 %rd8, %rd9, 0;"), Status::Unknown);
+}
+
 // What one thread stops, the others never finish.
 TEST(Coverage, a_thread_that_may_stop_the_grid) {
   EXPECT_EQ(behind("setp.ge.s32 %p3, %r2, %r1; @%p3 trap;"), Status::Unknown);
