@@ -83,6 +83,13 @@ std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice) {
   return {side(node.b, node.a), side(node.c, terms.negation(node.a))};
 }
 
+bool is_alone_in_memory(const Setting& setting, const Array& array) {
+  const auto& tensors = setting.dims.contract().tensors;
+  return !array.tensor || (array.tensor->may_alias.empty() &&
+                           std::none_of(tensors.begin(), tensors.end(),
+                                        [&](const auto& tensor) { return tensor.may_alias == array.name; }));
+}
+
 Strength strength_of(const Access& access) {
   const ptx::Instruction& i = *access.instruction;
   const bool ordered = i.has(ptx::Mod::relaxed) || i.has(ptx::Mod::acquire) || i.has(ptx::Mod::release) ||
@@ -150,6 +157,8 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
   Terms& terms = setting.terms;
   const auto base = base_of(terms, part.address);
   if (!base) throw TooHard{"it is not clear which array the address begins in"};
+  if (!setting.summary.arrays.at(*base).is_reached_from(access.space))
+    throw TooHard{"the address is not one of the memory that the instruction names"};
   Lowered result{Lowering(terms, setting.summary, &setting.claims, setting.solver),
                  &setting.summary.arrays.at(*base),
                  {},

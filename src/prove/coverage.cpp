@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "prove/calls.h"
 #include "prove/coverage_instance.h"
 #include "prove/coverage_witness.h"
 #include "prove/endings.h"
@@ -455,7 +456,8 @@ std::vector<Store> stores_to(Terms& terms, const std::deque<Run>& runs, const st
       const Access& access = *write;
       for (Part& part : parts_of(terms, access)) {
         const auto base = base_of(terms, part.address);
-        if (base && summary.arrays.contains(*base) && summary.arrays.at(*base).name == output)
+        if (base && summary.arrays.contains(*base) && summary.arrays.at(*base).name == output &&
+            summary.arrays.at(*base).is_reached_from(access.space))
           stores.push_back({kernel, &summary, &access, std::move(part), ticket_of(terms, access, tickets)});
       }
     }
@@ -500,6 +502,32 @@ std::optional<Access> by_number(Terms& terms, const Run& run, const Access& acce
   return result;
 }
 
+// Whether a thread may stop the grid (`trap`): then what the others have not written yet is never written, by later launches
+// neither.
+bool may_stop(CoverageSetting& setting, Terms& terms, const Summary& summary) {
+  Claims claims(terms, summary, setting.solver);
+  const auto never = [&](const Stop& stop) {
+    try {
+      Lowering lowering(terms, summary, &claims, setting.solver);
+      lowering.set_deadline(std::min(kRangeSeconds, setting.until - work_seconds()));
+      for (const Term condition : stop.path) lowering.assume(condition);
+      return lowering.ask(all_of({}), kRangeSeconds).kind == Answer::Kind::Unsatisfiable;
+    } catch (const TooHard&) {
+      return false;
+    }
+  };
+  return !std::all_of(summary.stops.begin(), summary.stops.end(), never);
+}
+
+// The same of a kernel that is not understood: of its text.
+bool may_stop(const LaunchedKernel& kernel) {
+  using ptx::Opcode;
+  return std::any_of(kernel.kernel->body.begin(), kernel.kernel->body.end(), [&](const ptx::Instruction& i) {
+    return i.opcode == Opcode::trap || i.opcode == Opcode::brkpt ||
+           (i.opcode == Opcode::call && !calls_a_computation(*kernel.module, i));
+  });
+}
+
 // What a kernel's blocks draw, and what they leave for their threads. Why the launch counts for nothing: not all threads are shown
 // to get to the barriers that those rest on, or one may wait for ever. Empty: it counts.
 std::string describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
@@ -536,13 +564,16 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
   Summary world;
   std::deque<Run> runs;
   std::string gap;
+  bool stops = false;
   for (const LaunchedKernel& kernel : kernels) {
     auto summary = execute(terms, dims, *kernel.module, *kernel.kernel, *kernel.launch, setting.changed);
     // What is not modelled may end a thread before its stores: such a launch counts for nothing.
     if (!summary || !summary->gaps.empty()) {
       gap = summary ? summary->gaps.front() : summary.error().message;
+      stops |= may_stop(kernel);
       continue;
     }
+    stops |= may_stop(setting, terms, *summary);
     Run run{&kernel, std::move(*summary)};
     if (const std::string why = describe(setting, terms, dims, run); !why.empty()) {
       gap = why;
@@ -564,7 +595,7 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
   // What the host fills takes no time, and is not to wait for what does.
   std::set<std::string> done;
   for (const contract::TensorSpec& output : setting.contract.tensors)
-    if (output.role == contract::Role::Out && is_filled(output)) done.insert(output.name);
+    if (!stops && output.role == contract::Role::Out && is_filled(output)) done.insert(output.name);
   for (const contract::TensorSpec& output : setting.contract.tensors) {
     if (output.role != contract::Role::Out) continue;
     ++result.total;
@@ -579,7 +610,9 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
       where = of_kernel.where(*first.access->instruction);
     }
     try {
-      if (work_seconds() > setting.until)
+      if (stops)
+        place = Place{{}, "a thread may stop the kernel (trap)", std::nullopt};
+      else if (work_seconds() > setting.until)
         place = Place{{}, "time ran out", std::nullopt};
       else
         place = OutputCoverage(setting, terms, dims, world, claims, when).check(output, std::move(stores));

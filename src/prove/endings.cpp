@@ -142,7 +142,7 @@ bool Endings::understood(const Waiting& waiting, const GridTicket& ticket) {
     return v == waiting.loop->count || (terms.var(v).kind == VarKind::Unknown && !terms.var(v).is_of_block);
   });
   const Array& array = setting_.summary.arrays.at(*base);
-  if (!fixed || (array.tensor && !array.tensor->may_alias.empty())) return false;
+  if (!fixed || !is_alone_in_memory(setting_, array)) return false;
   bool set = false;
   for (const Access& access : setting_.summary.accesses) {
     if (access.effect == Effect::Read || access.keeps || access.space == ptx::Space::Shared ||

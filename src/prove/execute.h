@@ -49,7 +49,15 @@ struct Array {
   Term bytes = kNoTerm;  // 64 bits; kNoTerm: unknown
   const contract::TensorSpec* tensor = nullptr;
   Var base = 0;  // of its address in its space, or of its generic address: each view is an array of its own
+  bool generic = false;                            // the latter
   std::shared_ptr<const TensorMemory> elements{};  // of a tensor
+
+  // Whether such an address means this array to an instruction that names a space (or none, Generic). A generic address of shared
+  // memory is no address of `ld.shared`, nor the other way round; those of global memory are the same numbers.
+  bool is_reached_from(ptx::Space named) const {
+    if (space == ptx::Space::Global) return named == ptx::Space::Generic || named == ptx::Space::Global;
+    return named == (generic ? ptx::Space::Generic : space);
+  }
 };
 
 enum class Effect : uint8_t { Read, Write, Atomic };
@@ -128,9 +136,16 @@ struct Loop {
   bool returns = false;  // a thread may end inside
 };
 
+// An instruction that stops the whole grid.
+struct Stop {
+  const ptx::Instruction* instruction = nullptr;
+  Path path;  // what holds where a thread gets there
+};
+
 struct Summary {
   std::vector<Access> accesses;
   std::vector<Barrier> barriers;
+  std::vector<Stop> stops;
   std::vector<Ticket> tickets;
   std::vector<FlagRead> flag_reads;
   std::map<Var, Loop> loops;    // by count

@@ -166,8 +166,7 @@ Formula FlagOrder::came_from_elsewhere(Lowering& lowering, const Access& first, 
   const auto base = base_of(terms, read.address);
   if (!base || !is_zeroed(lowering, read, at)) throw TooHard{"the flag may start with another value than 0"};
   const Array& array = setting_.summary.arrays.at(*base);
-  if (array.tensor && !array.tensor->may_alias.empty())
-    throw TooHard{"the flag may be part of another tensor"};
+  if (!is_alone_in_memory(setting_, array)) throw TooHard{"the flag may be part of another tensor"};
   std::vector<Formula> any = {equal_to_zero(lowering.unsigned_value(seen))};
   for (const Access& access : setting_.summary.accesses) {
     if (access.effect == Effect::Read || access.keeps || access.space == ptx::Space::Shared ||

@@ -106,6 +106,7 @@ Term Machine::guard(const ptx::Instruction& instruction, State& state) {
 void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32_t>& defined, State& state) {
   const Step step{instruction, state, guard(instruction, state), defined};
   note_meeting(step);
+  note_stop(step);
   if (is_barrier(instruction.opcode)) {
     if (instruction.opcode == Opcode::bar_arrive || instruction.opcode == Opcode::barrier_arrive)
       gap(step, "named barriers that only some wait for");
@@ -139,6 +140,14 @@ void Machine::note_meeting(const Step& step) {
     barrier.path.push_back(step.guard);
   }
   summary_.barriers.push_back(std::move(barrier));
+}
+
+void Machine::note_stop(const Step& step) {
+  const Opcode opcode = step.instruction.opcode;
+  if (!recording_ || (opcode != Opcode::trap && opcode != Opcode::brkpt)) return;
+  Path path = step.state.path;
+  path.push_back(step.guard);
+  summary_.stops.push_back({&step.instruction, std::move(path)});
 }
 
 // ---- operands
@@ -212,7 +221,7 @@ void Machine::forget(const Step& step) {
     Term value = terms_.unknown(width_of(reg), std::string(ptx::name(opcode)));
     // Counts of bits are at most as many as there are.
     if ((opcode == Opcode::popc || opcode == Opcode::clz) && width_of(reg) == 32)
-      terms_.var(terms_.mentions(value).front()).high = 64;
+      terms_.var(terms_.mentions(value).front()).high = step.width();
     put(step, reg, value);
   }
 }

@@ -83,7 +83,7 @@ class Machine {
   void matrix_rows(const Step& step);
   void fragment(const Step& step);
   void convert_address(const Step& step);
-  Term address(const Step& step, const ptx::Operand& operand);
+  Term address(const Step& step, const ptx::Operand& operand, ptx::Space space);
   void note(const Step& step, Effect effect, ptx::Space space, Term address, uint32_t bytes,
             uint32_t alignment, bool exact = true, Term condition = kNoTerm);
   Term loaded(Term address, unsigned width, unsigned at);
@@ -97,6 +97,7 @@ class Machine {
   ptx::Space space_of(const ptx::Instruction& instruction) const;
   void gap(const Step& step, const std::string& why);
   void note_meeting(const Step& step);
+  void note_stop(const Step& step);
   // exchange.cpp: values of other lanes
   bool exchange(const Step& step);
   Term variable_of_another_lane(Var var, std::map<Var, Term>& renamed);

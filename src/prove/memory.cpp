@@ -51,7 +51,7 @@ Term Machine::base(const std::string& name, Space space, Term bytes, Int align,
   const Term term = terms_.variable(std::move(variable));
   const Var var = terms_.mentions(term).front();
   bases_[key] = var;
-  summary_.arrays[var] = {name, space, bytes, tensor, var};
+  summary_.arrays[var] = {name, space, bytes, tensor, var, !view.empty()};
   return term;
 }
 
@@ -158,7 +158,9 @@ Space Machine::space_of(const ptx::Instruction& i) const {
   return Space::Generic;
 }
 
-Term Machine::address(const Step& step, const Operand& operand) {
+// The address that an instruction of this space uses. One that is built on an array is none if the instruction looks for it in
+// another space, or takes a generic address for one of its space: it may be any.
+Term Machine::address(const Step& step, const Operand& operand, Space space) {
   Term at = kNoTerm;
   if (operand.base == Operand::Base::Symbol) at = symbol_address(operand.symbol);
   if (operand.base == Operand::Base::Immediate) at = terms_.constant(operand.bits, 64);
@@ -167,6 +169,9 @@ Term Machine::address(const Step& step, const Operand& operand) {
     if (held == kNoTerm) held = terms_.unknown(width_of(operand.index), "unset");
     at = held;
   }
+  if (at != kNoTerm)
+    if (const auto base = base_of(terms_, at); base && !summary_.arrays.at(*base).is_reached_from(space))
+      at = terms_.unknown(terms_.width(at), "address");
   if (at == kNoTerm) at = terms_.unknown(64, "address");
   return terms_.add(at, terms_.constant(static_cast<Bits>(Int{operand.offset}), terms_.width(at)));
 }
@@ -274,7 +279,7 @@ void Machine::load_store(const Step& step) {
   const Effect effect = i.opcode == Opcode::atom || i.opcode == Opcode::red ? Effect::Atomic
                         : loads                                             ? Effect::Read
                                                                             : Effect::Write;
-  const Term at = address(step, place);
+  const Term at = address(step, place, space_of(i));
   const uint32_t bytes = components(i) * w / 8;
   const size_t noted = summary_.accesses.size();
   note(step, effect, space_of(i), at, bytes, bytes);
@@ -358,7 +363,7 @@ bool Machine::draw_ticket(const Step& step, Term at) {
 void Machine::copy_async(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   const auto size = static_cast<uint32_t>(i.operands[2].bits);
-  note(step, Effect::Write, Space::Shared, address(step, i.operands[0]), size, size);
+  note(step, Effect::Write, Space::Shared, address(step, i.operands[0], Space::Shared), size, size);
   Term reads = terms_.truth(true);
   bool exact = true;
   if (i.operands.size() > 3 && i.operands[3].kind == Operand::Kind::Register &&
@@ -369,13 +374,14 @@ void Machine::copy_async(const Step& step) {
     reads = terms_.negation(terms_.compare(Op::Eq, given, terms_.constant(0, 32)));
     exact = false;
   }
-  note(step, Effect::Read, Space::Global, address(step, i.operands[1]), size, size, exact, reads);
+  note(step, Effect::Read, Space::Global, address(step, i.operands[1], Space::Global), size, size, exact,
+       reads);
 }
 
 // Each lane names a row. With fewer than four matrices the lanes beyond need not.
 void Machine::matrix_rows(const Step& step) {
-  note(step, Effect::Read, Space::Shared, address(step, step.instruction.operands[1]), kMatrixRow, kMatrixRow,
-       step.instruction.has(Mod::x4));
+  note(step, Effect::Read, Space::Shared, address(step, step.instruction.operands[1], Space::Shared),
+       kMatrixRow, kMatrixRow, step.instruction.has(Mod::x4));
   forget(step);
 }
 
@@ -401,7 +407,7 @@ void Machine::fragment(const Step& step) {
   const Term row = terms_.variable(std::move(variable));
   const Term stride = terms_.sext(value(step, i.operands[2], 32), 64);
   const Term offset = terms_.mul(terms_.mul(row, stride), terms_.constant(element / 8, 64));
-  const Term start = address(step, i.operands[stores ? 0 : 1]);
+  const Term start = address(step, i.operands[stores ? 0 : 1], space_of(i));
   const uint32_t bytes = columns * element / 8;
   // PTX wants the address to be a multiple of the bytes that a lane holds; lanes hold each 16-bit element of a factor
   // twice. It wants the same of every row, but CUDA C++ (load_matrix_sync) allows strides of 16 bytes, and so do GPUs.

@@ -140,7 +140,7 @@ class Messages {
     const Access& draw = *access_of(ticket.ticket);
     try {
       Lowered counter = lowered(setting_, draw, {draw.address, {}}, false);
-      if (counter.array->tensor && !counter.array->tensor->may_alias.empty()) return false;
+      if (!is_alone_in_memory(setting_, *counter.array)) return false;
       Lowering& lowering = counter.lowering;
       lowering.set_deadline(std::min(kMessageSeconds, setting_.until - work_seconds()));
       const Poly last = lowering.unsigned_value(ticket.last);

@@ -126,6 +126,9 @@ std::vector<Part> parts_of(Terms& terms, const Access& access);
 // that side: one of the two holds for every thread.
 std::array<Part, 2> sides_of(Terms& terms, const Part& part, Term choice);
 
+// Whether an array shares no memory with any other that the contract names.
+bool is_alone_in_memory(const Setting& setting, const Array& array);
+
 // How far an operation is strong: to the threads of its block, or of the device.
 enum class Strength : uint8_t { Weak, Block, Device };
 

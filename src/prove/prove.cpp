@@ -547,10 +547,15 @@ class Prover {
     obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
   }
 
-  // Two obligations may be refuted by one failure.
+  // Two obligations may be refuted by one failure: of one instruction, at two shapes.
   void add_finding(Finding finding) {
+    const evidence::CodePlace* code = code_of(finding);
     const bool known = std::any_of(proof_.findings.begin(), proof_.findings.end(), [&](const Finding& f) {
-      return f.kind == finding.kind && f.where == finding.where && message(f) == message(finding);
+      const evidence::CodePlace* other = code_of(f);
+      const bool same_code =
+          code && other && !code->instruction.empty() && code->instruction == other->instruction;
+      return f.kind == finding.kind && f.where == finding.where &&
+             (same_code || message(f) == message(finding));
     });
     if (!known) proof_.findings.push_back(std::move(finding));
   }

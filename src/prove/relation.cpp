@@ -30,13 +30,17 @@ double clock_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The operations of a call, and what it was given: calls that differ in this are of different cases.
+// The operations of a call, and what it was given: calls that differ in this are of different cases. All of it that no
+// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to.
 std::string signature(const RecordedCall& record) {
   std::string text = contract::to_string(record.given) + ";";
   for (const Operation& operation : record.operations) {
-    const auto* launch = std::get_if<RecordedLaunch>(&operation);
-    text += fmt::format("{}:{}:{};", operation.index(), launch ? launch->kernel : "",
-                        launch ? launch->words.size() : 0);
+    if (const auto* launch = std::get_if<RecordedLaunch>(&operation))
+      text += fmt::format("{}:{}:{}:{};", launch->kernel, launch->words.size(), has_clusters(*launch),
+                          launch->cooperative);
+    else
+      text += fmt::format("{}>{}:{};", operation.index(), destination(operation).is_host ? "host" : "",
+                          destination(operation).label);
   }
   return text;
 }
@@ -243,6 +247,16 @@ void infer_from(const std::vector<const RecordedCall*>& records, const Contract&
   }
 }
 
+// What the relation was inferred from must be as it says: a part that differs and has no expression would stay unseen.
+void check_inference(const std::vector<const RecordedCall*>& used, Relation& relation) {
+  for (const RecordedCall* call : used) {
+    if (!relation.gaps.empty()) return;
+    if (const std::string difference = deviation(relation, *call); !difference.empty())
+      relation.gaps.push_back(fmt::format("no launch relation was found that holds at {}: {}",
+                                          contract::to_string(call->shape), difference));
+  }
+}
+
 bool has_own_allocation(const Relation& relation) {
   return std::any_of(relation.cases.begin(), relation.cases.end(), [](const Case& one) {
     return std::any_of(one.launches.begin(), one.launches.end(), [](const Launch& launch) {
@@ -330,7 +344,10 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
                           contract::to_string(call->shape), difference);
       added.push_back(call);
     }
-    if (added.empty()) break;
+    if (added.empty()) {
+      check_inference(used, relation);
+      break;
+    }
     if (inference == kMostInferences || clock_seconds() > until) {
       relation.gaps.push_back(how);
       break;

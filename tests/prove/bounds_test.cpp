@@ -587,6 +587,27 @@ TEST(Arithmetic, a_quotient_of_what_may_be_zero_is_unknown) {
 
 // ---- what is not modelled
 
+// The same bits are an address in one space and none in another.
+TEST(Spaces, an_address_is_one_of_the_space_that_the_instruction_names) {
+  const auto bounds = [](const std::string& body) {
+    KernelText text = kernel("mov.u64 %rd6, s; cvta.shared.u64 %rd7, %rd6; cvt.u32.u64 %r7, %rd7;" + body);
+    text.shared = ".shared .align 4 .b8 s[4];";
+    text.x = "dtype = \"f32\"\nshape = [1]";
+    return ProvedKernel(text).bounds();
+  };
+  for (const char* fine :
+       {"ld.shared.f32 %f1, [%rd6];", "ld.f32 %f1, [%rd7];", "ld.global.f32 %f1, [%rd1];",
+        "ld.f32 %f1, [%rd1];", "cvta.to.shared.u64 %rd8, %rd7; ld.shared.f32 %f1, [%rd8];"})
+    EXPECT_EQ(bounds(fine), Status::Proved) << fine;
+  for (const char* wrong :
+       {"ld.shared.f32 %f1, [%rd7];", "ld.shared.f32 %f1, [%r7];", "ld.f32 %f1, [%rd6];",
+        "ld.global.f32 %f1, [%rd6];", "ld.global.f32 %f1, [%rd7];", "ld.shared.f32 %f1, [%rd1];",
+        "ld.local.f32 %f1, [%rd6];", "st.shared.f32 [%rd1], %f1;",
+        "cp.async.ca.shared.global [%r7], [%rd1], 4;",
+        "setp.eq.u32 %p1, %r2, 3; selp.b64 %rd8, %rd6, %rd1, %p1; ld.global.f32 %f1, [%rd8];"})
+    EXPECT_EQ(bounds(wrong), Status::Unknown) << wrong;
+}
+
 TEST(Gaps, an_instruction_that_may_touch_memory_leaves_everything_open) {
   ProvedKernel k(kernel("discard.global.L2 [%rd1], 128;"));
   EXPECT_EQ(k.bounds(), Status::Unknown);
@@ -601,7 +622,58 @@ TEST(Gaps, an_unknown_grid_may_be_any) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
+// What held of a value in the iteration before does not hold of the one that ended the loop: behind it there is an access
+// that is out of bounds.
+TEST(Loops, what_ended_a_loop_is_not_what_kept_it_going) {
+  const auto bounds = [](const char* body) {
+    return ProvedKernel(
+               kernel(fmt::format("mov.u32 %r31, 0; mov.u32 %r30, %r1; {} OUT: setp.eq.u32 %p6, %r31, 0; "
+                                  "@%p6 bra END; ld.global.f32 %f1, [%rd1+-4]; END:",
+                                  body)))
+        .bounds();
+  };
+  EXPECT_EQ(
+      bounds("L: setp.eq.u32 %p5, %r30, 0; @%p5 bra OUT; ld.global.u32 %r30, [%rd1]; add.u32 %r31, %r31, 1; "
+             "bra L;"),
+      Status::Unknown);
+  EXPECT_EQ(
+      bounds("L: ld.global.u32 %r30, [%rd1]; setp.eq.u32 %p5, %r30, 0; @%p5 bra OUT; add.u32 %r31, %r31, 1; "
+             "bra L;"),
+      Status::Unknown);
+}
+
 // ---- barriers and launches
+
+TEST(Barriers, in_a_branch_of_whole_warps) {
+  EXPECT_EQ(ProvedKernel(kernel("setp.ge.u32 %p1, %r5, 32; @%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Unknown);
+}
+
+TEST(Barriers, that_the_number_of_iterations_decides_about) {
+  const auto barriers = [](const char* loop) {
+    return ProvedKernel(kernel(fmt::format(
+                            "{} OUT: setp.gt.u32 %p7, %r30, 5; @%p7 bra SKIP; bar.sync 0; SKIP:", loop)))
+        .barriers();
+  };
+  EXPECT_EQ(
+      barriers("mov.u32 %r30, 0; L: setp.ge.u32 %p5, %r30, %r5; @%p5 bra OUT; add.u32 %r30, %r30, 1; bra L;"),
+      Status::Unknown);
+  EXPECT_EQ(
+      barriers(
+          "mov.u32 %r30, 128; L: setp.le.u32 %p5, %r30, %r5; @%p5 bra OUT; shr.u32 %r30, %r30, 1; bra L;"),
+      Status::Unknown);
+}
+
+TEST(Barriers, a_warp_operation_needs_whole_warps_and_a_mask_that_is_known) {
+  const auto barriers = [](const char* block, const char* mask) {
+    KernelText text = kernel(fmt::format("shfl.sync.idx.b32 %r30, %r5, 0, 31, {};", mask));
+    text.block = block;
+    return ProvedKernel(text).barriers();
+  };
+  EXPECT_EQ(barriers("64", "-1"), Status::Proved);
+  EXPECT_EQ(barriers("48", "-1"), Status::Unknown);
+  EXPECT_EQ(barriers("64", "%r1"), Status::Unknown);
+}
 
 TEST(Barriers, in_a_branch_that_only_some_threads_take) {
   EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r3, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(),

@@ -46,6 +46,16 @@ Status bounds(const Parts& parts) {
   return ProvedKernel(text_of(parts)).bounds();
 }
 
+// With something else in the place of a part of the text, and other lengths of the list and of c, in bytes.
+Status bounds(const Parts& parts, const std::string& part, const std::string& other, int list = 1024,
+              int c = 4) {
+  KernelText text = text_of(parts);
+  text.body.replace(text.body.find(part), part.size(), other);
+  text.shared = fmt::format(".shared .align 4 .b8 s[{}]; .shared .align 4 .b8 c[{}];", list, c);
+  return ProvedKernel(text).bounds();
+}
+constexpr const char* kNotRead = "bra DONE;";  // in the place of the count: nobody goes over the list
+
 TEST(Counters, a_list_holds_what_was_stored) {
   ProvedKernel k(text_of({}));
   EXPECT_EQ(k.bounds(), Status::Proved);
@@ -80,6 +90,29 @@ TEST(Counters, must_be_set_on_every_way) {
   EXPECT_EQ(bounds(at_times), Status::Unknown);
 }
 
+TEST(Counters, are_set_where_they_are) {
+  const std::string set = "st.shared.u32 [%r20], 0";
+  EXPECT_EQ(bounds({}, set, set, 1024, 8), Status::Proved);
+  EXPECT_EQ(bounds({}, set, "st.shared.u32 [%r20+4], 0", 1024, 8), Status::Unknown);
+}
+
+TEST(Counters, are_not_read_by_a_way_round_what_sets_them) {
+  Parts around;
+  around.count = "READ: ld.shared.u32 %r9, [%r20];";
+  EXPECT_EQ(bounds(around), Status::Proved);
+  around.set = "setp.lt.u32 %p9, %r1, 50; @%p9 bra READ;" + around.set;
+  EXPECT_EQ(bounds(around), Status::Unknown);
+}
+
+// All 256 threads may have drawn: then there is no element of that number.
+TEST(Counters, count_all_that_have_drawn) {
+  Parts number;
+  number.first =
+      "shl.b32 %r41, %r9, 2; add.s32 %r42, %r21, %r41; ld.shared.u32 %r43, [%r42]; mov.u32 %r10, 0;";
+  EXPECT_EQ(bounds(number, "bar.sync 0;", "bar.sync 0;", 1028), Status::Proved);
+  EXPECT_EQ(bounds(number), Status::Unknown);
+}
+
 TEST(Counters, must_be_set_before_anyone_draws) {
   Parts together;
   together.set_barrier = "";
@@ -103,6 +136,10 @@ TEST(Counters, a_thread_may_draw_once) {
   twice.draw = "mov.u32 %r30, 0; AGAIN: atom.shared.add.u32 %r8, [%r20], 1;";
   twice.between = "add.s32 %r30, %r30, 1; setp.lt.s32 %p5, %r30, 2; @%p5 bra AGAIN;";
   EXPECT_EQ(bounds(twice), Status::Unknown);
+  Parts once;
+  once.count = twice.count = kNotRead;
+  EXPECT_EQ(bounds(once), Status::Proved);
+  EXPECT_EQ(bounds(twice), Status::Unknown);
   Parts by_two;
   by_two.draw = "atom.shared.add.u32 %r8, [%r20], 2;";
   EXPECT_EQ(bounds(by_two), Status::Unknown);
@@ -124,6 +161,46 @@ TEST(Counters, in_a_loop_it_must_be_set_each_time) {
   };
   EXPECT_EQ(rounds("ROUND: ", "ROUND"), Status::Proved);
   EXPECT_EQ(rounds("", "SET"), Status::Unknown);  // behind the store: it goes on from where it was
+}
+
+// Without a barrier between the draws of one round and what sets the counter for the next, some draws of the round before may
+// come behind that. And with the counter set before the first round only, it goes on.
+TEST(Counters, begin_each_round_from_their_start) {
+  Parts rounds;
+  rounds.set = "mov.u32 %r40, 0; ROUND: " + rounds.set;
+  rounds.count = kNotRead;
+  rounds.last = "add.s32 %r40, %r40, 1; setp.lt.s32 %p6, %r40, 3; @%p6 bra ROUND;";
+  EXPECT_EQ(bounds(rounds), Status::Proved);
+  rounds.barrier = "";
+  EXPECT_EQ(bounds(rounds), Status::Unknown);
+  Parts set_once;
+  set_once.set_barrier = "bar.sync 0; mov.u32 %r40, 0; ROUND:";
+  set_once.count = kNotRead;
+  EXPECT_EQ(bounds(set_once), Status::Proved);
+  set_once.last = rounds.last;
+  EXPECT_EQ(bounds(set_once), Status::Unknown);
+}
+
+// An element that nobody has stored holds anything.
+TEST(Lists, have_no_holes) {
+  const std::string zero = "st.shared.u32 [%r20], 0", by_four = "shl.b32 %r12, %r8, 2;",
+                    what = "add.s32 %r13, %r21, %r12;";
+  EXPECT_EQ(bounds({}, zero, zero, 4096), Status::Proved);
+  EXPECT_EQ(bounds({}, zero, "st.shared.u32 [%r20], 1", 4096), Status::Unknown);
+  Parts by_two;
+  by_two.draw = "atom.shared.add.u32 %r8, [%r20], 2;";
+  EXPECT_EQ(bounds(by_two, zero, zero, 4096), Status::Unknown);
+  EXPECT_EQ(bounds({}, by_four, "shl.b32 %r12, %r8, 3;", 4096), Status::Unknown);
+  EXPECT_EQ(bounds({}, what, "add.s32 %r13, %r21, %r12; add.s32 %r13, %r13, 4;", 4096), Status::Unknown);
+  const std::string store = "st.shared.u32 [%r13]";
+  EXPECT_EQ(bounds({}, store, "setp.eq.u32 %p5, %r5, 3; @!%p5 st.shared.u32 [%r13]"), Status::Unknown);
+}
+
+TEST(Lists, are_not_written_otherwise) {
+  Parts later;
+  later.barrier =
+      "bar.sync 0; setp.ne.u32 %p5, %r5, 7; @%p5 bra OVER; st.shared.u32 [s], 77777777; OVER: bar.sync 0;";
+  EXPECT_EQ(bounds(later), Status::Unknown);
 }
 
 TEST(Lists, are_read_behind_a_barrier) {
@@ -155,6 +232,18 @@ TEST(Lists, are_read_below_the_count) {
   Parts between;  // two elements
   between.next = "shl.b32 %r11, %r10, 2; add.s32 %r11, %r11, 2;";
   EXPECT_EQ(bounds(between), Status::Unknown);
+  const std::string zero = "st.shared.u32 [%r20], 0";  // with room for both
+  EXPECT_EQ(bounds(next, zero, zero, 4096), Status::Unknown);
+  EXPECT_EQ(bounds(between, zero, zero, 4096), Status::Unknown);
+}
+
+// What a guard says of the thread that stored, it does not say of the one that reads.
+TEST(Lists, hold_what_other_threads_have_compared_with_their_own) {
+  Parts own;
+  own.guard = "shl.b32 %r45, %r5, 3; add.s32 %r46, %r45, 1; setp.ge.s32 %p2, %r45, %r46; @%p2 bra DRAWN;";
+  own.what = "%r45";
+  own.first = "setp.ne.u32 %p7, %r5, 0; @%p7 bra DONE; mov.u32 %r10, 0;";
+  EXPECT_EQ(bounds(own), Status::Unknown);
 }
 
 TEST(Lists, are_stored_by_whoever_draws) {

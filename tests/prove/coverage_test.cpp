@@ -44,6 +44,55 @@ TEST(Coverage, behind_a_loop_that_may_wait_for_ever) {
             Status::Unknown);
 }
 
+// Every other element, by stores that reach to the next one, but not over it.
+TEST(Coverage, every_other_element) {
+  const char* doubled = "shl.b32 %r21, %r2, 1; setp.ge.s32 %p1, %r21, %r1; @%p1 bra END;";
+  EXPECT_EQ(ProvedKernel(kernel(doubled + store("%r21") + "END:")).coverage().status, Status::Unknown);
+}
+
+// A pointer that for one thread is to something else.
+TEST(Coverage, a_pointer_that_is_not_always_to_the_output) {
+  const auto coverage = [](const char* who) {
+    return ProvedKernel(
+               kernel(fmt::format("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; setp.eq.u32 %p2, {}; "
+                                  "selp.b64 %rd8, %rd1, %rd2, %p2; mul.wide.s32 %rd3, %r2, 4; "
+                                  "add.s64 %rd20, %rd8, %rd3; st.global.f32 [%rd20], 0f00000000; END:",
+                                  who)))
+        .coverage()
+        .status;
+  };
+  EXPECT_EQ(coverage("%r5, 256"), Status::Proved);  // none
+  EXPECT_EQ(coverage("%r5, 3"), Status::Unknown);
+}
+
+TEST(Coverage, behind_what_is_not_modelled) {
+  EXPECT_EQ(behind("mov.u64 %rd9, 0; mapa.shared::cluster.u64 %rd8, %rd9, 0;"), Status::Unknown);
+}
+
+// What one thread stops, the others never finish.
+TEST(Coverage, a_thread_that_may_stop_the_grid) {
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r2, %r1; @%p3 trap;"), Status::Unknown);
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r5, 999; @%p3 brkpt;"), Status::Proved);  // of 256 threads
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r5, 99; @%p3 brkpt;"), Status::Unknown);
+  EXPECT_EQ(behind("setp.ge.s32 %p3, %r5, 999; @!%p3 bra FINE; trap; FINE:"), Status::Proved);
+}
+
+// Nor what comes behind it.
+TEST(Coverage, a_launch_that_may_stop_all) {
+  const KernelText writes = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"));
+  const auto beside = [&](const std::string& body, std::vector<Fill> fills = {}) {
+    ProvedKernel k(writes), other(kernel(body));
+    return k.coverage_with({&other}, std::move(fills)).status;
+  };
+  EXPECT_EQ(beside(""), Status::Proved);
+  EXPECT_EQ(beside("setp.eq.s32 %p1, %r2, 7; @%p1 trap;"), Status::Unknown);
+  EXPECT_EQ(beside("setp.eq.s32 %p1, %r2, 7; @%p1 trap;", {{"y", expr("0"), expr("4 * n"), true, 1}}),
+            Status::Unknown);
+  const std::string not_modelled = "mov.u64 %rd9, 0; mapa.shared::cluster.u64 %rd8, %rd9, 0;";
+  EXPECT_EQ(beside(not_modelled), Status::Proved);
+  EXPECT_EQ(beside(not_modelled + "setp.eq.s32 %p1, %r2, 7; @%p1 trap;"), Status::Unknown);
+}
+
 TEST(Coverage, a_guard_that_leaves_out_the_last) {
   const Obligation result =
       ProvedKernel(kernel("sub.s32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;"))).coverage({}, true);

@@ -136,9 +136,31 @@ TEST(Flags, start_from_zero) {
   some.cleared_from = "4";
   some.cleared_bytes = "512";
   EXPECT_EQ(races(some), Status::Unknown);
-  KernelText text = text_of({});
+  Parts by_index;  // so that no counter is needed
+  by_index.number = "mov.u32 %r20, %ctaid.x;";
+  KernelText text = text_of(by_index);
+  EXPECT_EQ(ProvedKernel(text).prove(prove_races).status, Status::Proved);
   text.overlaps = true;  // the host code may still be about to set them
   EXPECT_EQ(ProvedKernel(text).prove(prove_races).status, Status::Unknown);
+  text.overlaps = false;
+  text.zeroed.front().array = "x";
+  EXPECT_EQ(ProvedKernel(text).prove(prove_races).status, Status::Unknown);
+}
+
+// The output may lie in the memory of the flags, and every block stores to it.
+TEST(Flags, have_memory_of_their_own) {
+  Parts by_index;
+  by_index.number = "mov.u32 %r20, %ctaid.x;";
+  const auto with = [&](const char* shape, const char* alias, Obligation (*which)(Setting&),
+                        const Parts& parts) {
+    KernelText text = text_of(parts);
+    text.y = fmt::format("dtype = \"f32\"\nshape = [{}]\n{}", shape, alias);
+    return ProvedKernel(text).prove(which).status;
+  };
+  EXPECT_EQ(with("129", "", prove_races, by_index), Status::Proved);
+  EXPECT_EQ(with("129", "may_alias = \"w\"", prove_races, by_index), Status::Unknown);
+  EXPECT_EQ(with("129", "", prove_barriers, {}), Status::Proved);
+  EXPECT_EQ(with("129", "may_alias = \"w\"", prove_barriers, {}), Status::Unknown);
 }
 
 TEST(Flags, must_have_been_found) {
@@ -213,6 +235,27 @@ TEST(Flags, may_be_waited_for_by_one_thread_for_its_block) {
             Status::Unknown);  // by the others, not by who waited
   EXPECT_EQ(races(waited_for("membar.gl;", "bar.sync 0;", "%r5, 256")), Status::Unknown);  // nobody
   EXPECT_EQ(races(waited_for("membar.gl;", "bar.sync 0;", "%r1, 7")), Status::Unknown);    // not always
+  // A barrier that all pass or none.
+  EXPECT_EQ(races(waited_for("membar.gl;", "setp.lt.u32 %p9, %r1, 50; @%p9 bar.sync 0;")), Status::Unknown);
+}
+
+// Thread 0 has waited for the tile that it has loaded the number of, and the others read those that they have loaded.
+TEST(Flags, that_one_thread_waits_for_are_those_that_it_knows) {
+  const auto races = [](const char* loaded_at) {
+    KernelText text = waited_for("membar.gl;", "bar.sync 0;");
+    const std::string find = "@%p1 bra LEFT;", wait = "[%rd6+-4]", read = "[%rd6+252]";
+    text.body.replace(text.body.find(read), read.size(), "[%rd13+256]");
+    text.body.replace(text.body.find(wait), wait.size(), "[%rd13]");
+    text.body.insert(
+        text.body.find(find),
+        fmt::format("ld.param.u64 %rd9, [p4]; mul.wide.u32 %rd10, {}, 4; add.s64 %rd11, %rd9, %rd10; "
+                    "ld.global.u32 %r45, [%rd11]; mul.wide.u32 %rd12, %r45, 4; add.s64 %rd13, %rd3, %rd12;",
+                    loaded_at));
+    text.more_tensors += "\n[tensors.v]\ndtype = \"i32\"\nshape = [256]\nvalues = \"index(64)\"";
+    text.parameters.emplace_back("v");
+    return ProvedKernel(text).prove(prove_races).status;
+  };
+  EXPECT_EQ(races("%r5"), Status::Unknown);
 }
 
 // Every thread has a flag of its own: 32 threads, two blocks, w[32 d + t].
@@ -274,6 +317,52 @@ TEST(Waiting, for_its_own_flag_may_not_end) {
   EXPECT_EQ(barriers(own).status, Status::Unknown);
 }
 
+// Nobody draws the number, or sets that flag.
+TEST(Waiting, for_what_is_no_number_may_not_end) {
+  Parts by_two;
+  by_two.number = "atom.global.add.u32 %r20, [%rd3+512], 2;";
+  by_two.grid = "16";
+  EXPECT_EQ(barriers(by_two).status, Status::Unknown);
+  Parts alone;
+  alone.leave = alone.read = "";
+  alone.grid = "32";
+  Parts apart = alone;  // flags lie 8 bytes apart
+  apart.before = "mul.wide.u32 %rd5, %r21, 8; add.s64 %rd6, %rd3, %rd5;";
+  apart.look = "ld.volatile.global.u32 %r22, [%rd6+-8];";
+  EXPECT_EQ(barriers(apart).status, Status::Proved);
+  apart.look = "setp.lt.u32 %p9, %r21, 2; @%p9 bra STORE; ld.volatile.global.u32 %r22, [%rd6+-12];";
+  EXPECT_EQ(barriers(apart).status, Status::Unknown);
+  Parts uneven = alone;  // the flag of d is d + d / 2
+  uneven.before =
+      "shr.u32 %r45, %r21, 1; add.u32 %r46, %r45, %r21; mul.wide.u32 %rd5, %r46, 4; add.s64 %rd6, %rd3, "
+      "%rd5;";
+  EXPECT_EQ(barriers(uneven).status, Status::Unknown);
+  KernelText first = text_of(alone);  // that of tile 0 waits as well
+  const std::string guard = "setp.eq.u32 %p2, %r21, 0; @%p2 bra STORE;";
+  first.body.replace(first.body.find(guard), guard.size(), "");
+  EXPECT_EQ(ProvedKernel(first).barriers(), Status::Unknown);
+}
+
+TEST(Waiting, for_a_flag_that_is_no_strong_store_may_not_end) {
+  Parts weak;
+  weak.set = "st.global.u32 [%rd6], 1;";
+  EXPECT_EQ(barriers(weak).status, Status::Unknown);
+}
+
+// All threads get to the barrier in front of what may not end, but those of the next block do not.
+TEST(Waiting, for_a_flag_behind_a_loop_that_may_not_end) {
+  const auto barriers = [](const char* loop) {
+    Parts behind;
+    behind.set = "";
+    KernelText text = text_of(behind);
+    text.body += fmt::format(" {} @%p1 bra DONE; atom.global.exch.b32 %r30, [%rd6], 1; DONE:", loop);
+    return ProvedKernel(text).barriers();
+  };
+  EXPECT_EQ(barriers(""), Status::Proved);
+  EXPECT_EQ(barriers("AGAIN: ld.global.u32 %r50, [%rd1]; setp.ne.u32 %p8, %r50, 0; @%p8 bra AGAIN;"),
+            Status::Unknown);
+}
+
 TEST(Waiting, needs_every_block_to_set_its_flag) {
   for (const char* some : {"setp.gt.u32 %p9, %r1, 50;", "and.b32 %r44, %r21, 7; setp.eq.u32 %p9, %r44, 7;"}) {
     Parts parts;
@@ -289,6 +378,9 @@ TEST(Waiting, needs_every_block_to_set_its_flag) {
   text.body.replace(text.body.find(store), store.size(),
                     "STORE: membar.gl; atom.global.exch.b32 %r30, [%rd6], 1;");
   EXPECT_EQ(ProvedKernel(text).barriers(), Status::Proved);
+  const std::string of_the_last = "[%rd6+-4]";  // its own instead, before it sets it
+  text.body.replace(text.body.find(of_the_last), of_the_last.size(), "[%rd6]");
+  EXPECT_EQ(ProvedKernel(text).barriers(), Status::Unknown);
 }
 
 TEST(Waiting, ends_with_whatever_is_stored) {

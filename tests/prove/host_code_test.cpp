@@ -144,6 +144,42 @@ extern "C" void by_range(float* y, int n, cudaStream_t stream) {
   if (n >= 120 && n < 130) other<<<1, 32, 0, stream>>>(y, n);
   else one<<<1, 64, 0, stream>>>(y, n);
 }
+__global__ void handed_on(float* data, float* y, volatile unsigned* flag, const float* x) {
+  if (blockIdx.x == 0) {
+    *data = 2.0f * x[0];
+    __threadfence();
+    *flag = 1;
+  } else {
+    while (*flag == 0) {}
+    __threadfence();
+    y[0] = *data;
+  }
+}
+template <int kOther>
+void hand_on(const float* x, float* y, int n, char* w, cudaStream_t stream) {
+  cudaMemsetAsync(w, 0, 256, stream);
+  cudaMemsetAsync(n == kOther ? static_cast<void*>(w) : y, 1, 4, stream);
+  handed_on<<<2, 1, 0, stream>>>(reinterpret_cast<float*>(w + 256), y, reinterpret_cast<unsigned*>(w), x);
+}
+extern "C" void clears_the_flag(const float* x, float* y, int n, char* w, cudaStream_t stream) {
+  hand_on<-1>(x, y, n, w, stream);
+}
+extern "C" void sets_the_flag_at_one_size(const float* x, float* y, int n, char* w, cudaStream_t stream) {
+  hand_on<54321>(x, y, n, w, stream);
+}
+extern "C" void clusters_at_one_size(const float* x, float* y, int n, cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(2 * ((n + 255) / 256));
+  config.blockDim = dim3(128);
+  config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = n == 54321 ? 2 : 1;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, twice_kernel, x, y, n);
+}
 )cuda";
 
 using HostCodeContract = std::function<contract::Contract(const std::string&)>;
@@ -247,6 +283,44 @@ TEST_F(HostCode, launches_that_may_run_at_the_same_time_are_not_compared) {
     EXPECT_NE(named(proof, "race").status, Status::Proved) << entry;
     EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << entry;
   }
+}
+
+// Which array the host code fills is no number that an expression over the dims could give.
+TEST_F(HostCode, what_it_fills_at_one_size_only_is_another_case) {
+  const auto race = [&](const std::string& entry) {
+    const Proof proof = prove(parsed(fmt::format(R"([kernel]
+source = "k.cu"
+entry = "{}"
+args = ["x", "y", "n", "workspace", "stream"]
+workspace_bytes = 512
+[dims]
+n = {{ min = 4, max = 100000 }}
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = "y[z] = 2 * x[0]"
+)",
+                                                 entry)),
+                              {.only = {"race"}});
+    return named(proof, "race").status;
+  };
+  EXPECT_EQ(race("clears_the_flag"), Status::Proved);
+  EXPECT_NE(race("sets_the_flag_at_one_size"), Status::Proved);
+}
+
+TEST_F(HostCode, clusters_at_one_size_only_are_another_case) {
+  const Proof proof = prove(contract("clusters_at_one_size"), {.only = {"launch"}});
+  EXPECT_EQ(std::count_if(proof.obligations.begin(), proof.obligations.end(),
+                          [](const Obligation& one) { return one.status == Status::Proved; }),
+            1);
+  EXPECT_EQ(std::count_if(proof.obligations.begin(), proof.obligations.end(),
+                          [](const Obligation& one) { return one.status == Status::Unknown; }),
+            1);
 }
 
 // Lanes beyond n do not take part, and what lane 3 gives them is undefined if it is one of these.

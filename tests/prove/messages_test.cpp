@@ -216,6 +216,11 @@ TEST(LastBlock, reads_through_coherent_caches) {
   Parts cached;
   cached.read = "ld.global.nc.f32 %f1, [%rd3];";
   EXPECT_EQ(races(cached), Status::Unknown);
+  Parts of_another;  // what no thread of its own block has written
+  of_another.read = "setp.eq.u32 %p7, %r3, 0; @%p7 bra END; ld.global.f32 %f1, [%rd6+-4];";
+  EXPECT_EQ(races(of_another), Status::Proved);
+  of_another.read = "setp.eq.u32 %p7, %r3, 0; @%p7 bra END; ld.global.nc.f32 %f1, [%rd6+-4];";
+  EXPECT_EQ(races(of_another), Status::Unknown);
 }
 
 // Every block copies a word that the last one overwrites.
@@ -231,6 +236,8 @@ TEST(LastBlock, does_not_wait_for_copies_of_the_others) {
     return ProvedKernel(text).prove(prove_races).status;
   };
   EXPECT_EQ(with("ld.global.f32 %f5, [%rd3]; st.shared.f32 [s], %f5;"), Status::Proved);
+  EXPECT_EQ(with("mov.u32 %r50, s; cp.async.ca.shared.global [%r50], [%rd3], 4;"), Status::Unknown);
+  copied.acquire = "cp.async.wait_all; membar.gl;";  // it does for its own
   EXPECT_EQ(with("mov.u32 %r50, s; cp.async.ca.shared.global [%r50], [%rd3], 4;"), Status::Unknown);
 }
 
@@ -290,6 +297,8 @@ TEST(GridTickets, need_the_host_code_to_have_set_their_counter) {
 // Of one block everything is the last.
 TEST(GridTickets, are_not_set_before_by_a_single_block) {
   for (const char* by : {"setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; st.global.u32 [%rd5], 5; MORE:",
+                         "setp.ne.u32 %p6, %r5, 0; @%p6 bra MORE; setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; "
+                         "st.global.u32 [%rd5], 5; MORE:",
                          "setp.eq.u32 %p6, %r5, 0; @%p6 bra MORE; setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; "
                          "st.global.u32 [%rd5], 5; MORE:"}) {
     KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;", "");
@@ -303,6 +312,67 @@ TEST(GridTickets, are_not_set_before_by_a_single_block) {
   }
 }
 
+// The last thread stores while thread 0 draws.
+TEST(GridTickets, are_not_set_meanwhile_by_a_single_block) {
+  const auto bounds = [](const char* store) {
+    KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;", "");
+    text.body = std::string("mov.u32 %r30, %nctaid.x; ") + text.body;
+    const std::string drawn = "DRAWN:", read = "ld.shared.u32 %r22, [c];";
+    text.body.insert(text.body.find(drawn) + drawn.size(), store);
+    text.body.insert(text.body.find(read) + read.size(),
+                     "mul.wide.u32 %rd7, %r22, 1024; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f1, [%rd8];");
+    text.x = "dtype = \"f32\"\nshape = [\"256 * ceil_div(n, 256)\"]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(""), Status::Proved);
+  EXPECT_EQ(bounds("setp.ne.u32 %p6, %r5, 255; @%p6 bra MORE; setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; "
+                   "st.global.u32 [%rd5], 5; MORE:"),
+            Status::Unknown);
+}
+
+TEST(GridTickets, are_of_one_counter_for_the_device) {
+  EXPECT_EQ(ProvedKernel(tiles("atom.cta.global.add.u32 %r20, [%rd5], 1;")).coverage().status,
+            Status::Unknown);
+  const std::string by_parity =
+      "and.b32 %r31, %r3, 1; mul.wide.u32 %rd7, %r31, 4; add.s64 %rd8, %rd5, %rd7; "
+      "atom.global.add.u32 %r20, [%rd8], 1;";
+  KernelText two = tiles(by_parity);
+  two.more_tensors = "[tensors.w]\ndtype = \"i32\"\nshape = [2]";
+  two.zeroed = {{"w", expr("0"), expr("8"), true, 0}};
+  EXPECT_EQ(ProvedKernel(two).prove(prove_races).status, Status::Unknown);
+}
+
+// What is stored nobody knows where may be the counter.
+TEST(GridTickets, are_not_stored_over) {
+  KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;");
+  text.body = "ld.param.u64 %rd40, [p0]; ld.global.u64 %rd41, [%rd40]; st.global.u32 [%rd41], 7;" + text.body;
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+TEST(GridTickets, have_memory_of_their_own) {
+  KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;");
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+  text.y += "\nmay_alias = \"w\"";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// 0, 2^30, 2^31, 3 * 2^30, and 0 again.
+TEST(GridTickets, that_wrap_are_not_different) {
+  const auto races = [](const char* step) {
+    KernelText text = tiles(fmt::format("atom.global.add.u32 %r20, [%rd5], {};", step));
+    const std::string by_thread =
+        "shl.b32 %r23, %r22, 8; add.s32 %r24, %r23, %r5;\n    setp.ge.s32 %p2, %r24, %r1;";
+    const std::string one = "setp.ne.u32 %p2, %r5, 0;", from = "mul.wide.s32 %rd3, %r24, 4;";
+    text.body.replace(text.body.find(by_thread), by_thread.size(), one);
+    text.body.replace(text.body.find(from), from.size(), "mul.wide.u32 %rd3, %r22, 4;");
+    text.grid = "5";
+    return ProvedKernel(text).prove(prove_races).status;
+  };
+  EXPECT_EQ(races("1"), Status::Proved);
+  EXPECT_EQ(races("268435456"), Status::Proved);
+  EXPECT_EQ(races("1073741824"), Status::Unknown);
+}
+
 TEST(GridTickets, cover_what_they_count) {
   ProvedKernel by_two(tiles("atom.global.add.u32 %r20, [%rd5], 2;"));
   EXPECT_EQ(by_two.coverage().status, Status::Unknown);
@@ -311,6 +381,34 @@ TEST(GridTickets, cover_what_they_count) {
   ProvedKernel by_block(tiles("atom.global.add.u32 %r20, [%rd5], 1;",
                               "setp.eq.u32 %p5, %r3, 3; @%p5 bra END; st.global.f32 [%rd4], 0f00000000;"));
   EXPECT_EQ(by_block.coverage().status, Status::Unknown);  // whichever tile block 3 has drawn is left out
+  ProvedKernel own(tiles("atom.global.add.u32 %r20, [%rd5], 1;",
+                         "setp.ne.u32 %p5, %r22, %r3; @%p5 bra END; st.global.f32 [%rd4], 0f00000000;"));
+  EXPECT_EQ(own.coverage().status, Status::Unknown);  // only who has drawn its own index
+  ProvedKernel mixed(
+      tiles("atom.global.add.u32 %r20, [%rd5], 1; add.u32 %r20, %r20, %r3; shr.u32 %r20, %r20, 1;"));
+  EXPECT_EQ(mixed.coverage().status, Status::Unknown);
+}
+
+// Each block writes its tile in two steps, but block 3 makes one.
+TEST(GridTickets, do_not_say_how_often_a_block_goes_round) {
+  KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;");
+  const std::string by_256 = "shl.b32 %r23, %r22, 8;", guard = "setp.ge.s32 %p2", end = "END:";
+  text.body.replace(text.body.find(by_256), by_256.size(), "shl.b32 %r23, %r22, 9; mov.u32 %r50, 0;");
+  text.body.insert(text.body.find(guard), "AGAIN: ");
+  text.body.insert(text.body.find(end),
+                   "add.s32 %r24, %r24, 256; add.u32 %r50, %r50, 1; "
+                   "setp.ge.u32 %p7, %r50, 2; @%p7 bra END; setp.eq.u32 %p8, %r3, 3; "
+                   "@%p8 bra END; bra AGAIN; ");
+  text.grid = "ceil_div(n, 512)";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// Threads that part at a barrier get nothing from one another there.
+TEST(GridTickets, cover_nothing_where_threads_part_at_a_barrier) {
+  KernelText text = tiles("atom.global.add.u32 %r20, [%rd5], 1;");
+  text.body.insert(text.body.find("setp.ne.u32 %p1"),
+                   "setp.lt.u32 %p9, %r5, 7; @%p9 bra OVER; bar.sync 0; OVER: ");
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
 }
 
 // ---- what one thread leaves for its block
@@ -352,6 +450,63 @@ TEST(Broadcast, one_thread_stores_on_every_way) {
   EXPECT_EQ(with("setp.ne.u32 %p1, %r5, 255;"), Status::Proved);
   EXPECT_EQ(with("setp.ne.u32 %p1, %r5, 256;"), Status::Unknown);  // none
   EXPECT_EQ(with("setp.gt.u32 %p1, %r1, 100;"), Status::Unknown);  // not always
+  EXPECT_EQ(
+      ProvedKernel(left("rem.u32 %r20, %r3, %r1;", "setp.lt.u32 %p9, %r1, 50; @%p9 bar.sync 0;")).bounds(),
+      Status::Unknown);  // a barrier that all pass or none
+}
+
+// The same address in the code is another for each thread, or another than that of the store.
+TEST(Broadcast, is_read_where_it_was_stored) {
+  const auto bounds = [](const std::string& store, const std::string& load) {
+    KernelText text = left("rem.u32 %r20, %r3, %r1;");
+    text.shared = ".shared .align 4 .b8 c[1024];";
+    const std::string own = "mov.u32 %r40, c; shl.b32 %r41, %r5, 2; add.u32 %r42, %r40, %r41;";
+    const std::string st = "st.shared.u32 [c]", ld = "ld.shared.u32 %r22, [c]";
+    text.body.replace(text.body.find(ld), ld.size(), "ld.shared.u32 %r22, " + load);
+    text.body.replace(text.body.find(st), st.size(), "st.shared.u32 " + store);
+    const std::string first = "setp.ne.u32 %p1";
+    text.body.insert(text.body.find(first), own);
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("[c]", "[c]"), Status::Proved);
+  EXPECT_EQ(bounds("[c]", "[c+4]"), Status::Unknown);
+  EXPECT_EQ(bounds("[%r42]", "[%r42]"), Status::Unknown);
+}
+
+TEST(Broadcast, is_not_read_by_a_way_round_the_barrier) {
+  KernelText text = left("rem.u32 %r20, %r3, %r1;");
+  const std::string first = "setp.ne.u32 %p1", read = "ld.shared.u32 %r22";
+  text.body.insert(text.body.find(read), "ROUND: ");
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
+  text.body.insert(text.body.find(first), "setp.lt.u32 %p9, %r1, 50; @%p9 bra ROUND; ");
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
+// What thread 0 has loaded is not what the thread that reads it has loaded.
+TEST(Broadcast, of_a_loaded_value_is_that_of_the_thread_that_stored) {
+  const auto bounds = [](const char* guarded) {
+    KernelText text =
+        left("mov.u32 %r20, %r45;", "bar.sync 0;",
+             fmt::format("ld.shared.u32 %r46, [c]; setp.ge.u32 %p5, {}, %r1; @%p5 bra END;", guarded));
+    text.body = std::string(kStart) +
+                "ld.param.u64 %rd9, [p3]; mul.wide.u32 %rd10, %r5, 4; add.s64 %rd11, %rd9, %rd10; "
+                "ld.global.u32 %r45, [%rd11];" +
+                text.body.substr(std::string(kStart).size()) + " END:";
+    text.more_tensors = "[tensors.v]\ndtype = \"i32\"\nshape = [256]\nvalues = \"index(5000)\"";
+    text.parameters.emplace_back("v");
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("%r45"), Status::Unknown);
+}
+
+// Who stores nobody knows where may store there.
+TEST(Broadcast, is_not_stored_over) {
+  KernelText text =
+      left("rem.u32 %r20, %r3, %r1;", "bar.sync 0;",
+           "ld.shared.u32 %r23, [c]; setp.eq.u32 %p5, %r23, 3; @%p5 bra OVER; bar.sync 0; OVER:");
+  EXPECT_EQ(ProvedKernel(text).barriers(), Status::Proved);
+  text.body.insert(text.body.find("setp.ne.u32 %p1"), "ld.global.u64 %rd41, [%rd1]; st.u32 [%rd41], %r5;");
+  EXPECT_EQ(ProvedKernel(text).barriers(), Status::Unknown);
 }
 
 TEST(Broadcast, decides_alike_for_all_threads) {

@@ -383,6 +383,9 @@ TEST(Races, numbers_drawn_from_a_counter_differ) {
   const char* exchanged =
       "atom.shared.exch.b32 %r8, [%rd11], 1; min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;";
   EXPECT_EQ(races(with_counter(tickets(exchanged))), Status::Unknown);
+  const char* beginning_again =
+      "atom.shared.inc.u32 %r8, [%rd11], 15; min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;";
+  EXPECT_EQ(races(with_counter(tickets(beginning_again))), Status::Unknown);
   // The counter is set back while others draw.
   EXPECT_EQ(races(with_counter(tickets(bounded, ""))), Status::Unknown);
 }

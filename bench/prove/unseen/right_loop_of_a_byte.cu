@@ -1,0 +1,28 @@
+// right
+// A counter of 16 bits does.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 256 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+__global__ void k(const float* x, float* y, int n) {
+  for (unsigned short i = threadIdx.x; i < 256; i += 64) {
+    if (i < n) y[i] = 2 * x[i];
+    
+  }
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<1, 64, 0, stream>>>(x, y, n);
+}

@@ -1,0 +1,26 @@
+// right
+// As an unsigned number -1 is not below n.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = if i > 0 then x[i - 1] else 0"
+*/
+__global__ void k(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = static_cast<unsigned>(i - 1) < static_cast<unsigned>(n) ? x[i - 1] : 0;
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n);
+}

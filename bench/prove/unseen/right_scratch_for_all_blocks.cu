@@ -1,0 +1,29 @@
+// right
+// The array is shared memory.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+__global__ void k(const float* x, float* y, int n) {
+  __shared__ float scratch[256];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  scratch[255 - threadIdx.x] = i < n ? x[i] : 0;
+  __syncthreads();
+  if (i < n) y[i] = 2 * x[i] + (scratch[threadIdx.x] > 1e38f ? 1 : 0);
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n);
+}

@@ -1,0 +1,31 @@
+// right
+// -1 is left out.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "idx", "y", "n", "N", "stream"]
+[dims]
+n = { min = 1, max = 5000 }
+N = { min = 5000, max = 10000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.idx]
+dtype = "i32"
+shape = ["n"]
+values = "slots(N)"
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "inout"
+[reference]
+formula = "y[max(idx[i], 0)] max= (if idx[i] < 0 then -inf else x[i])"
+*/
+__global__ void k(const float* x, const int* idx, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && idx[i] >= 0) y[idx[i]] = fmaxf(y[idx[i]], x[i]);
+}
+extern "C" void run(const float* x, const int* idx, float* y, int n, int N, cudaStream_t stream) {
+  k<<<(n + 255) / 256, 256, 0, stream>>>(x, idx, y, n);
+}

@@ -1,0 +1,36 @@
+// violates: barrier
+// Threads without an element skip the barrier.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "rows", "cols", "stream"]
+[dims]
+rows = { min = 1, max = 10000 }
+cols = { min = 1, max = 4096 }
+[tensors.x]
+dtype = "f32"
+shape = ["rows", "cols"]
+[tensors.y]
+dtype = "f32"
+shape = ["rows", "cols"]
+role = "out"
+[reference]
+formula = "y[i, j] = 2 * x[i, j]"
+*/
+__global__ void k(const float* x, float* y, int cols) {
+  __shared__ float s[128];
+  const size_t row = static_cast<size_t>(blockIdx.x) * cols;
+  for (int from = 0; from < cols; from += 128) {
+    const int c = from + threadIdx.x;
+    if (c >= cols) continue;
+    s[threadIdx.x] = x[row + c];
+    __syncthreads();
+    const float v = s[threadIdx.x];
+    __syncthreads();
+     y[row + c] = 2 * v;
+  }
+}
+extern "C" void run(const float* x, float* y, int rows, int cols, cudaStream_t stream) {
+  k<<<rows, 128, 0, stream>>>(x, y, cols);
+}

@@ -1,0 +1,31 @@
+// violates: bounds
+// Indices of 32 bits are read as 64.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "idx", "y", "n", "N", "stream"]
+[dims]
+n = { min = 2, max = 100000, multiple_of = 2 }
+N = { min = 1, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.idx]
+dtype = "i32"
+shape = ["n"]
+values = "index(N)"
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[idx[i]]"
+*/
+__global__ void k(const float* x, const int* idx, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[reinterpret_cast<const long long*>(idx)[i / 2]];
+}
+extern "C" void run(const float* x, const int* idx, float* y, int n, int N, cudaStream_t stream) {
+  k<<<(n + 255) / 256, 256, 0, stream>>>(x, idx, y, n);
+}

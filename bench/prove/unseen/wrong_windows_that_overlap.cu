@@ -1,0 +1,26 @@
+// violates: race
+// Each thread writes the first element of the next.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+__global__ void k(const float* x, float* y, int n) {
+  const int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  for (int j = i; j < min(n, i + 3); ++j) y[j] = 2 * x[j];
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<(n + 511) / 512, 256, 0, stream>>>(x, y, n);
+}
