@@ -32,6 +32,12 @@ constexpr uint64_t kHeaderRoom = 64 << 10;     // of a slot, before the images
 constexpr int kBusyPoll = 1, kIdlePoll = 200;  // ms between two looks at the device and at assayd
 constexpr std::size_t kProbes = 4;             // of the table of shapes
 
+void raise(std::atomic<int64_t>& to, int64_t value) {
+  int64_t known = to.load();
+  while (known < value && !to.compare_exchange_weak(known, value)) {
+  }
+}
+
 std::string absolute(const std::string& path) {
   std::error_code error;
   return path.empty() ? "" : std::filesystem::absolute(path, error).lexically_normal().string();
@@ -177,6 +183,7 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
   const bool is_shadow = mode() == ASSAY_SHADOW;
   const int64_t bytes = staged_bytes(*call, is_shadow);
   if (bytes > settings_.max_bytes) return dropped(Drop::TooLarge, true);
+  raise(largest_call_, staged_bytes(*call, false));
   Area* area = area_for(bytes);
   if (!area) return dropped(Drop::StagingFull, false);
   remember(shape);
@@ -196,9 +203,7 @@ Watch::Area* Watch::area_for(int64_t bytes) {
     State free = State::Free;
     if (area.capacity.load() >= bytes && area.state.compare_exchange_strong(free, State::Taken)) return &area;
   }
-  int64_t wanted = wanted_bytes_.load();
-  while (wanted < bytes && !wanted_bytes_.compare_exchange_weak(wanted, bytes)) {
-  }
+  raise(wanted_bytes_, bytes);
   wake();
   return nullptr;
 }
@@ -218,8 +223,9 @@ bool Watch::copy_images(Area& area, bool after, Stream stream) {
 }
 
 bool Watch::shadow(uint64_t ticket, void** args, Stream stream) {
-  if (ticket == 0 || ticket > kStagingAreas || !areas_[ticket - 1].is_shadow) return false;
-  Area& area = areas_[ticket - 1];
+  Area* const found = area_of(ticket);
+  if (!found || !found->is_shadow) return false;
+  Area& area = *found;
   int64_t at = staged_bytes(area.call, false);
   int64_t input = 0;
   for (const Image& image : area.call.images) {

@@ -40,8 +40,9 @@ namespace assay::watch {
 
 using Mode = enum ::assay_mode;  // a function has that name as well
 
-// Samples that may be on their way off the device at once.
-inline constexpr std::size_t kStagingAreas = 4;
+// Samples that may be on their way off the device at once. The host is often hundreds of calls ahead of the device, and a
+// sample is on its way until the device has made its call.
+inline constexpr std::size_t kStagingAreas = 16;
 // Calls of one watch in one graph that can be sampled.
 inline constexpr int kMostGraphCalls = 1024;
 // Shapes whose first call is always sampled.
@@ -161,6 +162,7 @@ class Watch {
   std::atomic<uint64_t> random_{0};
   std::array<std::atomic<uint64_t>, kShapes> shapes_{};
   std::atomic<int64_t> wanted_bytes_{0};  // of a staging area
+  std::atomic<int64_t> largest_call_{0};  // bytes that observing it stages
   std::atomic<Mode> mode_{ASSAY_OBSERVE};
   std::atomic<bool> is_refused_{false};
 

@@ -390,6 +390,85 @@ TEST_F(MonitorTest, SeveralCallsInOneGraphAreSampledTogether) {
   for (assay_watch* watch : both) assay_graph_close(watch, with_copies);
 }
 
+// A larger call than the one before, but one for which the eager staging area is large enough.
+TEST_F(MonitorTest, AGraphHasRoomForTheLargestCallThatWasMade) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open("scale", "every = 1\nmax_bytes = \"1MiB\"\n");
+  call(watch, 1000);
+  ASSERT_EQ(assay_flush(watch, 3000), 0);
+  int n = 1000;
+  void* args[] = {&x_, &y_, &n};
+  void *graph = nullptr, *executable = nullptr;
+  ASSERT_EQ(assay_graph_begin(watch), 0);
+  cudaStreamBeginCapture(stream_, 0);
+  const uint64_t ticket = assay_before(watch, args, stream_);
+  cudaMemcpyAsync(y_, right_, 4000, 3, stream_);
+  assay_after(watch, ticket, args, stream_);
+  cudaStreamEndCapture(stream_, &graph);
+  assay_graph_end(watch);
+  cudaGraphInstantiate(&executable, graph, 0);
+  const double before = daemon.value("assay_samples_judged_total");
+  ASSERT_EQ(assay_graph_launch(watch, executable, executable, stream_), 0);
+  cudaStreamSynchronize(stream_);
+  ASSERT_EQ(assay_flush(watch, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_samples_judged_total", before + 1));
+  EXPECT_EQ(daemon.value("assay_samples_dropped_total", "reason=\"capturing\""), 0);
+}
+
+// In the mode shadow, the executable with copies also calls the trusted kernel; the plain one does not.
+TEST_F(MonitorTest, AGraphCallsTheTrustedKernelInSampledLaunches) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open("scale", "every = 3\nmax_bytes = \"1MiB\"\n");
+  ASSERT_EQ(assay_mode(watch, ASSAY_SHADOW), 0);
+  int n = 64;
+  void* args[] = {&x_, &y_, &n};
+  std::vector<float> x(64, 3), wrong(64, 5), right(64, 6);
+  cudaMemcpy(x_, x.data(), 256, 1);
+  cudaMemcpy(right_, right.data(), 256, 1);
+  void* wrong_results = nullptr;
+  cudaMalloc(&wrong_results, kBytes);
+  cudaMemcpy(wrong_results, wrong.data(), 256, 1);
+  int trusted_calls = 0;
+  const auto captured = [&](bool with_copies) {
+    void *graph = nullptr, *executable = nullptr;
+    EXPECT_EQ(with_copies ? assay_graph_begin(watch) : 0, 0);
+    EXPECT_EQ(cudaStreamBeginCapture(stream_, 0), 0);
+    const uint64_t ticket = assay_before(watch, args, stream_);
+    cudaMemcpyAsync(y_, wrong_results, 256, 3, stream_);
+    void* to = y_;
+    void* others[] = {&x_, &to, &n};
+    if (assay_shadow(watch, ticket, others, stream_) == 1) {
+      ++trusted_calls;
+      EXPECT_NE(to, y_);
+      cudaMemcpyAsync(to, right_, 256, 3, stream_);
+    }
+    assay_after(watch, ticket, args, stream_);
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), 0);
+    if (with_copies) assay_graph_end(watch);
+    EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), 0);
+    return executable;
+  };
+  void* plain = captured(false);
+  EXPECT_EQ(trusted_calls, 0);
+  void* with_copies = captured(true);
+  EXPECT_EQ(trusted_calls, 1);
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_EQ(assay_graph_launch(watch, plain, with_copies, stream_), 0);
+    cudaStreamSynchronize(stream_);
+    ASSERT_EQ(assay_flush(watch, 3000), 0);
+  }
+  EXPECT_TRUE(daemon.becomes("assay_violations_total", 64));
+  EXPECT_EQ(daemon.value("assay_trusted_violations_total"), 0);
+  const std::vector<float> zeros(64, 0);  // now the trusted kernel is at fault, too
+  cudaMemcpy(right_, zeros.data(), 256, 1);
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_EQ(assay_graph_launch(watch, plain, with_copies, stream_), 0);
+    cudaStreamSynchronize(stream_);
+    ASSERT_EQ(assay_flush(watch, 3000), 0);
+  }
+  EXPECT_TRUE(daemon.becomes("assay_trusted_violations_total", 64));
+}
+
 // A call for which no memory was reserved is counted as lost whenever its launch is sampled.
 TEST_F(MonitorTest, CallsInAGraphThatWereNotReservedAreCounted) {
   RunningDaemon daemon(folder_.path());
