@@ -134,23 +134,33 @@ faults() {
   finish
 }
 
+# A cell: the median of the rounds (the least one), and how many of the samples were copied, the others having been dropped.
 table() {
   python3 - "$1" << 'END'
 import csv, sys
 lines = open(sys.argv[1]).read().splitlines()
-rows = csv.DictReader(line for line in lines if line and not line.startswith("#"))
-print("| calls | mode | tensors | sampled, one in | device time of a launch, µs | more with the monitor: median | least "
-      "| host time of a launch, µs | launches | samples | dropped | a sampled launch takes longer by, µs |")
-print("|" + " --- |" * 12)
-for row in rows:
-    size = int(row["bytes"])
-    unit = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
-    copied = (int(row["samples"]) - int(row["dropped"]))
-    # A few samples say nothing of a difference that small.
-    longer = row["sampled_launch_us"] if int(row["every"]) < 1000 and copied > 0 else ""
-    print(f"| {row['calls'].replace(';', ',')} | {row['mode']} | {unit} | {row['every']} | {float(row['device_us']):.1f} "
-          f"| {float(row['more_percent']):.2f} % | {float(row['least_percent']):.2f} % "
-          f"| {row['host_us_without']} → {row['host_us_with']} | {row['launches']} | {row['samples']} | {row['dropped']} | {longer} |")
+rows = list(csv.DictReader(line for line in lines if line and not line.startswith("#")))
+sizes = sorted({int(row["bytes"]) for row in rows})
+def text(size):
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
+def table(head, keys, cell):
+    print("\n| " + " | ".join(head + [text(size) for size in sizes]) + " |\n|" + " --- |" * (len(head) + len(sizes)))
+    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in rows):
+        cells = {int(row["bytes"]): cell(row) for row in rows if tuple(row[name] for name in keys) == key}
+        if any(cells.values()):
+            print("| " + " | ".join([name.replace(";", ",") for name in key] + [cells.get(size, "") for size in sizes]) + " |")
+def copied(row):
+    return f"{int(row['samples']) - int(row['dropped'])} of {row['samples']}"
+table(["calls", "mode", "sampled, one in"], ["calls", "mode", "every"],
+      lambda row: f"{float(row['more_percent']):.2f} % ({float(row['least_percent']):.2f}); {copied(row)}")
+print("\nDevice time of a launch without the monitor, µs:")
+table(["calls"], ["calls"], lambda row: f"{float(row['device_us']):.1f}")
+print("\nMore device time of a sampled call, µs:")
+table(["calls", "mode", "sampled, one in"], ["calls", "mode", "every"],
+      lambda row: f"{float(row['sampled_launch_us']):.1f}" if row["calls"] == "eager" and int(row["every"]) < 1000 and row["sampled_launch_us"] else "")
+if "sampled_host_us" in rows[0]:
+    print("\nHost time of a sampled call in the monitor, µs:")
+    table(["calls", "mode", "sampled, one in"], ["calls", "mode", "every"], lambda row: row["sampled_host_us"])
 for line in lines:
     if line.startswith("#"):
         print("\n" + line[2:])

@@ -7,8 +7,8 @@
 //
 // A row takes a given time. Short rounds without the monitor and long ones with it alternate, so that a clock that drifts
 // changes both; a round with it is compared with the mean of those before and after it. The row says the median of these
-// comparisons, and the least round with the monitor over the least without. Where samples are frequent, it also says how
-// much longer the device needs for a launch that is sampled: from this follows the cost at any gap.
+// comparisons, and the least round with the monitor over the least without; of eager calls also how much longer the device
+// needs for a call that is sampled, and the host (which only calls that are sampled spend time on).
 #include <assay_monitor.h>
 #include <cuda_runtime.h>
 
@@ -67,10 +67,6 @@ std::string name(const Case& row) {
 const char* name(enum assay_mode mode) {
   return mode == ASSAY_SHADOW ? "shadow" : mode == ASSAY_REFERENCE ? "reference" : "observe";
 }
-
-struct Round {
-  double device = 0, host = 0;  // seconds per launch
-};
 
 // A kernel's tensors and stream, and its calls.
 class Bench {
@@ -159,18 +155,17 @@ class Bench {
     assay_flush(watch, 3000);
   }
 
+  // Seconds of device time of one launch. The host is ahead of the device, so its time says nothing.
   template <class Launch>
-  Round round(int launches, Launch launch) {
+  double round(int launches, Launch launch) {
     check(cudaStreamSynchronize(stream_), "before a round");
-    const auto start = Clock::now();
     check(cudaEventRecord(begin_, stream_), "cudaEventRecord");
     for (int i = 0; i < launches; ++i) launch();
     check(cudaEventRecord(end_, stream_), "cudaEventRecord");
-    const double host = since(start);
     check(cudaEventSynchronize(end_), "a round");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-    return {1e-3 * milliseconds / launches, host / launches};
+    return 1e-3 * milliseconds / launches;
   }
 
   // As many launches as take so long; one launch takes `each` seconds.
@@ -182,9 +177,9 @@ class Bench {
   // Such that a call takes kKernelSeconds, or as long as its memory takes.
   void calibrate() {
     constexpr int64_t kStep = 2'000, kMost = 200'000;  // clocks
-    const double once = round(kFewestLaunches, [&] { call(); }).device;
+    const double once = round(kFewestLaunches, [&] { call(); });
     const int calls = std::min(200, launches_in(0.01, once));
-    while (cycles_ < kMost && round(calls, [&] { call(); }).device < kKernelSeconds) cycles_ += kStep;
+    while (cycles_ < kMost && round(calls, [&] { call(); }) < kKernelSeconds) cycles_ += kStep;
   }
 
   std::string folder_;
@@ -197,15 +192,15 @@ class Bench {
 };
 
 struct Result {
-  std::vector<Round> without, with;
-  int launches = 0;  // of a round with the monitor
+  std::vector<double> without, with;  // seconds of a launch, of each round
+  int launches = 0;                   // of a round with the monitor
   assay_counts before{}, after{};
 };
 
 template <class Plain, class Watched>
 Result measure(Bench& bench, assay_watch* watch, double seconds, Plain plain, Watched watched) {
   Result result;
-  const double each = bench.round(kFewestLaunches, plain).device;
+  const double each = bench.round(kFewestLaunches, plain);
   const int few = Bench::launches_in(kPlainShare * seconds / (kRounds + 1), each);
   result.launches = Bench::launches_in((1 - kPlainShare) * seconds / kRounds, each);
   assay_count(watch, &result.before);
@@ -219,33 +214,26 @@ Result measure(Bench& bench, assay_watch* watch, double seconds, Plain plain, Wa
 }
 
 void print(const Case& row, const Result& result) {
-  const auto all = [](const std::vector<Round>& rounds, double Round::*time) {
-    std::vector<double> times;
-    for (const Round& round : rounds) times.push_back(1e6 * (round.*time));
-    return times;
-  };
-  const std::vector<double> without = all(result.without, &Round::device),
-                            with = all(result.with, &Round::device);
+  const std::vector<double>&without = result.without, &with = result.with;
   std::vector<double> more;
-  double extra = 0;  // µs of device time in all
+  double extra = 0;  // seconds in all
   for (std::size_t i = 0; i < with.size(); ++i) {
     const double beside = (without[i] + without[i + 1]) / 2;
-    more.push_back(100 * (with[i] / beside - 1));
+    more.push_back(with[i] / beside - 1);
     extra += (with[i] - beside) * result.launches;
   }
-  const double least =
-      100 *
-      (*std::min_element(with.begin(), with.end()) / *std::min_element(without.begin(), without.end()) - 1);
+  const auto least = [](const std::vector<double>& all) { return *std::min_element(all.begin(), all.end()); };
   const uint64_t samples = result.after.samples - result.before.samples,
                  dropped = result.after.dropped - result.before.dropped;
-  const double sampled = static_cast<double>(samples - std::min(samples, dropped)) / std::max(1, row.watched);
-  std::printf("%s,%s,%lld,%ld,%.2f,%.3f,%.3f,%.2f,%.2f,%d,%llu,%llu,", name(row).c_str(), name(row.mode),
-              static_cast<long long>(row.bytes), row.every, median(without), median(more), least,
-              median(all(result.without, &Round::host)), median(all(result.with, &Round::host)),
-              result.launches * kRounds, static_cast<unsigned long long>(samples),
-              static_cast<unsigned long long>(dropped));
-  if (sampled > 0) std::printf("%.2f", extra / sampled);
-  std::printf("\n");
+  std::printf("%s,%s,%lld,%ld,%.2f,%.3f,%.3f,%d,%llu,%llu,", name(row).c_str(), name(row.mode),
+              static_cast<long long>(row.bytes), row.every, 1e6 * median(without), 100 * median(more),
+              100 * (least(with) / least(without) - 1), result.launches * kRounds,
+              static_cast<unsigned long long>(samples), static_cast<unsigned long long>(dropped));
+  // Of a graph it is lost in the noise: few launches are sampled, and each is long.
+  if (row.kernels == 0 && samples > dropped)
+    std::printf("%.2f", 1e6 * extra / static_cast<double>(samples - dropped));
+  const auto host_ns = static_cast<double>(result.after.overhead_ns - result.before.overhead_ns);
+  std::printf(",%.2f\n", samples == 0 ? 0 : 1e-3 * host_ns / static_cast<double>(samples));
   std::fflush(stdout);
 }
 
