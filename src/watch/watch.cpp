@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -31,6 +32,14 @@ constexpr int64_t kStagingBytes = 64 << 20;    // of small areas together: large
 constexpr uint64_t kHeaderRoom = 64 << 10;     // of a slot, before the images
 constexpr int kBusyPoll = 1, kIdlePoll = 200;  // ms between two looks at the device and at assayd
 constexpr std::size_t kProbes = 4;             // of the table of shapes
+
+// Grows in each child that is forked.
+std::atomic<uint32_t> forks{0};
+
+void count_forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  static_cast<void>(registered);
+}
 
 void raise(std::atomic<int64_t>& to, int64_t value) {
   int64_t known = to.load();
@@ -62,6 +71,8 @@ Result<std::unique_ptr<Watch>> Watch::open(const std::string& contract, const st
 }
 
 Result<void> Watch::start(const std::string& certificate) {
+  count_forks();
+  forks_ = forks;
   if (runtime_.cudaGetDevice(&device_) != 0) return Error{"there is no CUDA device"};
   if (!certificate.empty() && access(certificate.c_str(), R_OK) != 0)
     return Error{"the certificate cannot be read", certificate};
@@ -170,6 +181,10 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
     drop(reason);
     return 0;
   };
+  if (is_inherited()) {
+    ring_->counters().samples.fetch_add(1, std::memory_order_relaxed);
+    return dropped(Drop::DeviceError, true);
+  }
   int capturing = 0;
   const bool is_captured = runtime_.cudaStreamIsCapturing(stream, &capturing) != 0 || capturing != 0;
   if (is_capturing_) return is_captured ? take_for_graph(args, stream, shape) : 0;
@@ -462,7 +477,12 @@ assay_counts Watch::count() const {
   return counts;
 }
 
+bool Watch::is_inherited() const {
+  return forks.load(std::memory_order_relaxed) != forks_;
+}
+
 bool Watch::flush(int milliseconds) {
+  if (is_inherited()) return false;
   const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
   hurry_ = true;
   bool is_done = false;

@@ -81,6 +81,8 @@ class Watch {
   void graph_close(void* with_copies);
   // Of one graph that holds calls of all of these; how often it is sampled, the first one decides.
   static int graph_launch(std::span<Watch* const> watches, void* plain, void* with_copies, Stream stream);
+  // A process that was forked has the watch of its parent: without a thread, and without a device.
+  bool is_inherited() const;
   assay_counts count() const;
   bool flush(int milliseconds);
 
@@ -152,6 +154,7 @@ class Watch {
   Runtime runtime_;
   monitor::CallShape call_;
   int device_ = 0;
+  uint32_t forks_ = 0;  // of this process when the watch was opened
   std::optional<monitor::Ring> ring_;
   std::optional<Link> link_;
   std::string certificate_, library_;
