@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
 # What the monitor costs on a GPU (docs/measurements/monitor.md).
 #
-#     bench/monitor/h200.sh prepare [BUILD]    here: the programs of a build (build/release) into build/monitor.tar.gz; unpacked
-#                                              elsewhere, build/monitor/bench/monitor/h200.sh run does
-#     bench/monitor/h200.sh run [graphs]       there: on a machine with a GPU and nvcc; at most 4 minutes, with `graphs` 2
+#     bench/monitor/h200.sh prepare [BUILD]    here: what `run` needs from a build (build/release), in build/monitor.tar.gz
+#     build/monitor/bench/monitor/h200.sh run  there, after unpacking it, on a machine with a GPU, nvcc and python3: the whole
+#                                              table, in less than 4 minutes
+#     … run try                                instead: the same rows with tiny tensors on the virtual GPU, to try this script
+#     … run faults                             instead: a broken GPU, a wrong call, a certificate of both devices; 2 minutes
+#     bench/monitor/h200.sh table FILE         overhead.csv as the table of the docs
 #
-# Results go to the folder $OUT (default: .): overhead.csv, metrics.txt, replay.txt, log.txt.
+# Results go to the folder $OUT (default: .): overhead.csv, table.md, metrics.txt, log.txt; of faults replay.txt, hardware.txt,
+# certificate.txt.
 set -u
+SECONDS=0
+out=$(readlink -f "${OUT:-.}")  # both before the folder changes
+file=$(readlink -f "${2:-overhead.csv}")
 cd -- "$(dirname -- "$(readlink -f -- "$0")")/../.." || exit 2
 carried=build/monitor
-out=${OUT:-.}
+most_seconds=225  # of `run`, so that it ends within 4 minutes
 
 libraries_of() {
   ldd "$1" | awk '$3 ~ /^\// { print $3 }' | grep -v -e 'libc\.so' -e 'libm\.so' -e libstdc++ -e libgcc_s -e ld-linux -e libcudart
@@ -27,7 +34,7 @@ prepare() {
   for file in bin/assay bin/assayd lib/libassay_monitor.so; do libraries_of $carried/$file | xargs -r cp -L -t $carried/system; done
   # What `run` reads: the package is enough by itself.
   for file in bench/monitor/{h200.sh,overhead.cu,scale.cu} include/assay_monitor.h tests/commands/inputs/scale.{toml,ptx}; do
-    install -D $file $carried/$file
+    install -D "$file" "$carried/$file"
   done
   tar -czf $carried.tar.gz $carried
   du -sh $carried.tar.gz
@@ -77,40 +84,106 @@ certificate() {
   $carried/bin/assay verify "$folder/scale.json" --key "$folder/key.pub.pem" --policy "$folder/policy.toml" | tee "$out/certificate.txt"
 }
 
-run() {
-  local nvcc folder assayd begun=$SECONDS
-  if [[ -d bin ]]; then carried=.; else tar -xzf $carried.tar.gz || exit 2; fi
+# Compiles the benchmark and starts assayd. Sets $folder, $nvcc and $assayd.
+begin() {
   folder=$(mktemp -d)
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || echo "no GPU"
   cp bench/monitor/scale.cu "$folder/"
-  export LD_LIBRARY_PATH=$PWD/$carried/system:${LD_LIBRARY_PATH:-}:$(dirname "$(readlink -f "$nvcc")")/../lib64
+  local libraries
+  libraries=$(dirname "$(readlink -f "$nvcc")")/../lib64
+  export LD_LIBRARY_PATH=$PWD/$carried/system:${LD_LIBRARY_PATH:-}:$libraries
   mkdir "$folder/lib"
   cp $carried/lib/libassay_monitor.so "$folder/lib/"  # apart from the virtual runtime
   "$nvcc" -std=c++17 -O3 -arch=sm_90 -cudart shared -Iinclude -o "$folder/overhead" bench/monitor/overhead.cu \
     bench/monitor/scale.cu -L"$folder/lib" -lassay_monitor -Xlinker -rpath -Xlinker "$folder/lib" \
-    -Xlinker -rpath -Xlinker "$(dirname "$(readlink -f "$nvcc")")/../lib64" || exit 2
+    -Xlinker -rpath -Xlinker "$libraries" || exit 2
   export ASSAYD_SOCKET=$folder/s
   $carried/bin/assayd --state "$folder/state" --listen 127.0.0.1:9464 > "$out/log.txt" 2>&1 &
   assayd=$!
   sleep 1
-  timeout 150 "$folder/overhead" "$folder" $([[ ${1:-} == graphs ]] && echo 45 graphs || echo 120) 2>> "$out/log.txt" | tee "$out/overhead.csv"
-  echo "--- $((SECONDS - begun)) s"
+}
+
+finish() {
   python3 -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:9464/metrics").read().decode())' > "$out/metrics.txt"
-  grep -e '^assay_alarms ' -e '^assay_violations_total.*[1-9]$' "$out/metrics.txt"
-  ls "$folder/state/alarms"
-  # A fault: an alarm, a capture, and a replay on both devices. The kernel is right on both: transient.
-  timeout 30 "$folder/overhead" "$folder" wrong || echo "the wrong call was not sampled"
-  timeout 60 $carried/bin/assay replay "$(ls "$folder"/state/captures/*.assaycap | head -1)" --device cuda | tee "$out/replay.txt"
-  whose_fault "$folder" "$nvcc"
-  certificate "$folder"
   kill $assayd
   tail -5 "$out/log.txt"
-  echo "--- $((SECONDS - begun)) s"
+  echo "--- $SECONDS s"
+}
+
+overhead() {
+  begin
+  local seconds=$((most_seconds - SECONDS))
+  [[ ${1:-} == try ]] && seconds=try && export LD_LIBRARY_PATH=$PWD/$carried/lib:$LD_LIBRARY_PATH ASSAY_CHECK=none
+  timeout $((most_seconds + 5)) "$folder/overhead" "$folder" $seconds 2>> "$out/log.txt" > "$out/overhead.csv"
+  finish
+  table "$out/overhead.csv" | tee "$out/table.md"
+  awk '/^assay_samples_dropped_total/ { split($1, part, "reason=\""); sub(/".*/, "", part[2]); sum[part[2]] += $2 }
+       END { for (reason in sum) if (sum[reason]) print "dropped as " reason ": " sum[reason] }' "$out/metrics.txt"
+  grep -e '^assay_alarms ' -e '^assay_.*violations_total.*[1-9]$' "$out/metrics.txt"
+}
+
+# An alarm, a capture, and a replay on both devices: the kernel is right on both, so the fault is transient.
+faults() {
+  begin
+  timeout 30 "$folder/overhead" "$folder" wrong || echo "the wrong call was not sampled"
+  ls "$folder/state/alarms"
+  timeout 60 $carried/bin/assay replay "$folder"/state/captures/*.assaycap --device cuda | tee "$out/replay.txt"
+  whose_fault "$folder" "$nvcc"
+  certificate "$folder"
+  finish
+}
+
+# A cell: the median of the rounds (the least one), and how many of the samples were copied, the others having been dropped.
+table() {
+  python3 - "$1" << 'END'
+import csv, sys
+lines = open(sys.argv[1]).read().splitlines()
+rows = list(csv.DictReader(line for line in lines if line and not line.startswith("#")))
+sizes = sorted({int(row["bytes"]) for row in rows})
+def text(size):
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
+def table(head, keys, cell):
+    print("\n| " + " | ".join(head + [text(size) for size in sizes]) + " |\n|" + " --- |" * (len(head) + len(sizes)))
+    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in rows):
+        cells = {int(row["bytes"]): cell(row) for row in rows if tuple(row[name] for name in keys) == key}
+        if any(cells.values()):
+            print("| " + " | ".join([name.replace(";", ",") for name in key] + [cells.get(size, "") for size in sizes]) + " |")
+def copied(row):
+    return f"{int(row['samples']) - int(row['dropped'])} of {row['samples']}"
+table(["calls", "mode", "sampled, one in"], ["calls", "mode", "every"],
+      lambda row: f"{float(row['more_percent']):.2f} % ({float(row['least_percent']):.2f}); {copied(row)}")
+print("\nDevice time of a launch without the monitor, µs:")
+table(["calls"], ["calls"], lambda row: f"{float(row['device_us']):.1f}")
+print("\nMore device time of a sampled call, µs:")
+table(["calls", "mode", "sampled, one in"], ["calls", "mode", "every"],
+      lambda row: f"{float(row['sampled_launch_us']):.1f}" if row["calls"] == "eager" and int(row["every"]) < 1000 and row["sampled_launch_us"] else "")
+if "sampled_host_us" in rows[0]:
+    print("\nHost time of a sampled call in the monitor, µs:")
+    table(["calls", "mode", "sampled, one in"], ["calls", "mode", "every"], lambda row: row["sampled_host_us"])
+for line in lines:
+    if line.startswith("#"):
+        print("\n" + line[2:])
+END
+}
+
+run() {
+  if [[ -d bin ]]; then carried=.; else tar -xzf $carried.tar.gz || exit 2; fi
+  case ${1:-} in
+    '' | try) overhead "${1:-}" ;;
+    faults) faults ;;
+    *) usage ;;
+  esac
+}
+
+usage() {
+  echo "usage: $0 prepare [BUILD] | run [try | faults] | table FILE" >&2
+  exit 2
 }
 
 case ${1:-} in
   prepare) shift; prepare "$@" ;;
   run) shift; run "$@" ;;
-  *) echo "usage: $0 prepare [BUILD] | run" >&2; exit 2 ;;
+  table) table "$file" ;;
+  *) usage ;;
 esac

@@ -1,10 +1,14 @@
 // What watching a kernel costs on a GPU: device time and host time per call, with and without the monitor.
 //
-// usage: overhead FOLDER SECONDS [graphs]   contracts go to FOLDER; rows go to stdout; stops after SECONDS; `graphs`: only those
-//        overhead FOLDER wrong              one wrong call, for an alarm and a capture
+// usage: overhead FOLDER SECONDS    contracts go to FOLDER, rows as CSV to stdout; a row that would end after SECONDS is
+//                                   left out, and said to be
+//        overhead FOLDER try        the same rows, with tensors and rounds so short that the virtual GPU can run them
+//        overhead FOLDER wrong      one wrong call, for an alarm and a capture
 //
-// Each row is the minimum of several rounds; rounds with and without the monitor alternate, so that a clock that changes
-// changes both.
+// A row takes a given time. Short rounds without the monitor and long ones with it alternate, so that a clock that drifts
+// changes both; a round with it is compared with the mean of those before and after it. The row says the median of these
+// comparisons, and the least round with the monitor over the least without; of eager calls also how much longer the device
+// needs for a call that is sampled, and the host (which only calls that are sampled spend time on).
 #include <assay_monitor.h>
 #include <cuda_runtime.h>
 
@@ -14,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,10 +29,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 7;
-constexpr double kRoundSeconds = 0.15;  // of calls
+constexpr int kRounds = 7;           // with the monitor; one more without
+constexpr double kPlainShare = 0.2;  // of a row's time, in rounds without the monitor
+constexpr int kFewestLaunches = 3;   // of a round
+constexpr double kKernelSeconds = 25e-6;
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -35,39 +44,57 @@ void check(cudaError_t status, const char* what) {
   std::exit(1);
 }
 
-struct Times {
-  double device = 1e9, host = 1e9;  // seconds per call
-  void take(const Times& other) {
-    device = std::min(device, other.device);
-    host = std::min(host, other.host);
-  }
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// What one row measures.
+struct Case {
+  enum assay_mode mode;
+  int64_t bytes;  // of both tensors
+  long every;     // mean gap between sampled launches; a launch is a call, or a graph of calls
+  double seconds;
+  int kernels = 0, watched = 0;  // of a graph; 0: eager calls
 };
 
-struct Bench {
-  std::string folder;
-  float *x = nullptr, *y = nullptr;
-  int64_t n = 0, cycles = 0;
-  cudaStream_t stream = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
+std::string name(const Case& row) {
+  if (row.kernels == 0) return "eager";
+  return "graph of " + std::to_string(row.kernels) + "; " + std::to_string(row.watched) + " watched";
+}
 
-  Bench(std::string to, int64_t bytes) : folder(std::move(to)), n(bytes / 8) {
-    check(cudaMalloc(&x, 4 * n), "cudaMalloc");
-    check(cudaMalloc(&y, 4 * n), "cudaMalloc");
-    std::vector<float> values(n);
-    for (int64_t i = 0; i < n; ++i) values[i] = static_cast<float>(i % 1000) * 0.37f;
-    check(cudaMemcpy(x, values.data(), 4 * n, cudaMemcpyHostToDevice), "cudaMemcpy");
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    check(cudaEventCreate(&begin), "cudaEventCreate");
-    check(cudaEventCreate(&end), "cudaEventCreate");
+const char* name(enum assay_mode mode) {
+  return mode == ASSAY_SHADOW ? "shadow" : mode == ASSAY_REFERENCE ? "reference" : "observe";
+}
+
+// A kernel's tensors and stream, and its calls.
+class Bench {
+ public:
+  Bench(const Bench&) = delete;
+  Bench(std::string folder, int64_t bytes) : folder_(std::move(folder)), n_(bytes / 8) {
+    check(cudaMalloc(&x_, 4 * n_), "cudaMalloc");
+    check(cudaMalloc(&y_, 4 * n_), "cudaMalloc");
+    std::vector<float> values(n_);
+    for (int64_t i = 0; i < n_; ++i) values[i] = static_cast<float>(i % 1000) * 0.37f;
+    check(cudaMemcpy(x_, values.data(), 4 * n_, cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    check(cudaEventCreate(&begin_), "cudaEventCreate");
+    check(cudaEventCreate(&end_), "cudaEventCreate");
+    calibrate();
   }
   ~Bench() {
-    cudaFree(x);
-    cudaFree(y);
-    cudaStreamDestroy(stream);
+    cudaFree(x_);
+    cudaFree(y_);
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+    cudaStreamDestroy(stream_);
   }
 
+  cudaStream_t stream() const { return stream_; }
+
   assay_watch* open(long every) const {
-    const std::string path = folder + "/scale_" + std::to_string(every) + ".toml";
+    const std::string path = folder_ + "/scale_" + std::to_string(every) + ".toml";
     std::ofstream(path) << "[kernel]\nsource = \"scale.cu\"\nentry = \"scale\"\n"
                            "args = [\"x\", \"y\", \"n\", \"cycles\", \"stream\"]\n"
                            "[dims]\nn = { min = 1, max = 67108864, type = \"i64\" }\n"
@@ -83,176 +110,257 @@ struct Bench {
     std::exit(1);
   }
 
+  void call() { scale(x_, y_, n_, cycles_, stream_); }
+
+  // As a shim makes it. The kernel is its own trusted one, so that what is measured is the monitor and not another kernel.
   void call(assay_watch* watch) {
-    void* args[] = {&x, &y, &n, &cycles, &stream};
-    const uint64_t ticket = assay_before(watch, args, stream);
-    scale(x, y, n, cycles, stream);
-    if (ticket != 0) {  // in the mode shadow, the kernel is its own trusted one
-      void *x2 = x, *y2 = y;
-      void* others[] = {&x2, &y2, &n, &cycles, &stream};
-      if (assay_shadow(watch, ticket, others, stream))
-        scale(static_cast<float*>(x2), static_cast<float*>(y2), n, cycles, stream);
+    void* args[] = {&x_, &y_, &n_, &cycles_, &stream_};
+    const uint64_t ticket = assay_before(watch, args, stream_);
+    const auto kernel = assay_mode_now(watch) == ASSAY_REFERENCE ? trusted_ : kernel_;
+    kernel(x_, y_, n_, cycles_, stream_);
+    if (ticket != 0) {
+      void *x = x_, *y = y_;
+      void* others[] = {&x, &y, &n_, &cycles_, &stream_};
+      if (assay_shadow(watch, ticket, others, stream_))
+        trusted_(static_cast<float*>(x), static_cast<float*>(y), n_, cycles_, stream_);
     }
-    assay_after(watch, ticket, args, stream);
+    assay_after(watch, ticket, args, stream_);
   }
 
-  template <class Call>
-  Times round(int calls, Call make) {
-    check(cudaStreamSynchronize(stream), "before");
-    const auto start = Clock::now();
-    check(cudaEventRecord(begin, stream), "cudaEventRecord");
-    for (int i = 0; i < calls; ++i) make();
-    check(cudaEventRecord(end, stream), "cudaEventRecord");
-    const double host = since(start);
-    check(cudaEventSynchronize(end), "a call");
+  // The monitor's part of a call.
+  void pretend(assay_watch* watch) {
+    void* args[] = {&x_, &y_, &n_, &cycles_, &stream_};
+    assay_after(watch, assay_before(watch, args, stream_), args, stream_);
+  }
+
+  // A fault after the kernel. False: the call was not sampled.
+  bool wrong_call(assay_watch* watch) {
+    void* args[] = {&x_, &y_, &n_, &cycles_, &stream_};
+    const uint64_t ticket = assay_before(watch, args, stream_);
+    call();
+    cudaMemsetAsync(y_, 0x40, 4 * n_, stream_);
+    assay_after(watch, ticket, args, stream_);
+    return ticket != 0;
+  }
+
+  // The first sample of a size is dropped while memory is made for it.
+  void warm(assay_watch* watch) {
+    assay_counts counts{};
+    for (int i = 0; i < 500 && counts.samples <= counts.dropped; ++i) {
+      call(watch);
+      cudaStreamSynchronize(stream_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(4));
+      assay_count(watch, &counts);
+    }
+    assay_flush(watch, 3000);
+  }
+
+  // Seconds of device time of one launch. The host is ahead of the device, so its time says nothing.
+  template <class Launch>
+  double round(int launches, Launch launch) {
+    check(cudaStreamSynchronize(stream_), "before a round");
+    check(cudaEventRecord(begin_, stream_), "cudaEventRecord");
+    for (int i = 0; i < launches; ++i) launch();
+    check(cudaEventRecord(end_, stream_), "cudaEventRecord");
+    check(cudaEventSynchronize(end_), "a round");
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
-    return {1e-3 * milliseconds / calls, host / calls};
+    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
+    return 1e-3 * milliseconds / launches;
   }
 
-  // `cycles` such that a call takes 25 µs, or as long as its memory takes.
-  void calibrate() {
-    for (cycles = 0; cycles < 200'000; cycles += 2'000)
-      if (round(200, [&] { scale(x, y, n, cycles, stream); }).device >= 25e-6) break;
+  // As many launches as take so long; one launch takes `each` seconds.
+  static int launches_in(double seconds, double each) {
+    return std::max(kFewestLaunches, static_cast<int>(seconds / each));
   }
+
+ private:
+  // Such that a call takes kKernelSeconds, or as long as its memory takes.
+  void calibrate() {
+    constexpr int64_t kStep = 2'000, kMost = 200'000;  // clocks
+    const double once = round(kFewestLaunches, [&] { call(); });
+    const int calls = std::min(200, launches_in(0.01, once));
+    while (cycles_ < kMost && round(calls, [&] { call(); }) < kKernelSeconds) cycles_ += kStep;
+  }
+
+  std::string folder_;
+  float *x_ = nullptr, *y_ = nullptr;
+  int64_t n_ = 0, cycles_ = 0;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  void (*volatile kernel_)(const float*, float*, int64_t, int64_t, cudaStream_t) = scale;
+  void (*volatile trusted_)(const float*, float*, int64_t, int64_t, cudaStream_t) = scale;
 };
 
-// The first sample of a size is dropped while memory is made for it.
-void warm(Bench& bench, assay_watch* watch) {
-  assay_counts counts{};
-  for (int i = 0; i < 500 && counts.samples <= counts.dropped; ++i) {
-    bench.call(watch);
-    cudaStreamSynchronize(bench.stream);
-    std::this_thread::sleep_for(std::chrono::milliseconds(4));
-    assay_count(watch, &counts);
+struct Result {
+  std::vector<double> without, with;  // seconds of a launch, of each round
+  int launches = 0;                   // of a round with the monitor
+  assay_counts before{}, after{};
+};
+
+template <class Plain, class Watched>
+Result measure(Bench& bench, assay_watch* watch, double seconds, Plain plain, Watched watched) {
+  Result result;
+  const double each = bench.round(kFewestLaunches, plain);
+  const int few = Bench::launches_in(kPlainShare * seconds / (kRounds + 1), each);
+  result.launches = Bench::launches_in((1 - kPlainShare) * seconds / kRounds, each);
+  assay_count(watch, &result.before);
+  result.without.push_back(bench.round(few, plain));
+  for (int i = 0; i < kRounds; ++i) {
+    result.with.push_back(bench.round(result.launches, watched));
+    result.without.push_back(bench.round(few, plain));
   }
-  assay_flush(watch, 3000);
+  assay_count(watch, &result.after);
+  return result;
 }
 
-void print(const char* how, const char* mode, int64_t bytes, long every, const Times& with, const Times& without,
-           const assay_counts& before, const assay_counts& after) {
-  std::printf("%s,%s,%lld,%ld,%.3f,%.3f,%.2f,%.3f,%.3f,%llu,%llu,%llu\n", how, mode, static_cast<long long>(bytes),
-              every, 1e6 * without.device, 1e6 * with.device, 100 * (with.device / without.device - 1),
-              1e6 * without.host, 1e6 * with.host, static_cast<unsigned long long>(after.calls - before.calls),
-              static_cast<unsigned long long>(after.samples - before.samples),
-              static_cast<unsigned long long>(after.dropped - before.dropped));
+void print(const Case& row, const Result& result) {
+  const std::vector<double>&without = result.without, &with = result.with;
+  std::vector<double> more;
+  double extra = 0;  // seconds in all
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    const double beside = (without[i] + without[i + 1]) / 2;
+    more.push_back(with[i] / beside - 1);
+    extra += (with[i] - beside) * result.launches;
+  }
+  const auto least = [](const std::vector<double>& all) { return *std::min_element(all.begin(), all.end()); };
+  const uint64_t samples = result.after.samples - result.before.samples,
+                 dropped = result.after.dropped - result.before.dropped;
+  std::printf("%s,%s,%lld,%ld,%.2f,%.3f,%.3f,%d,%llu,%llu,", name(row).c_str(), name(row.mode),
+              static_cast<long long>(row.bytes), row.every, 1e6 * median(without), 100 * median(more),
+              100 * (least(with) / least(without) - 1), result.launches * kRounds,
+              static_cast<unsigned long long>(samples), static_cast<unsigned long long>(dropped));
+  // Of a graph it is lost in the noise: few launches are sampled, and each is long.
+  if (row.kernels == 0 && samples > dropped)
+    std::printf("%.2f", 1e6 * extra / static_cast<double>(samples - dropped));
+  const auto host_ns = static_cast<double>(result.after.overhead_ns - result.before.overhead_ns);
+  std::printf(",%.2f\n", samples == 0 ? 0 : 1e-3 * host_ns / static_cast<double>(samples));
   std::fflush(stdout);
 }
 
-void eager(const std::string& folder, int64_t bytes, long every, enum assay_mode mode) {
-  Bench bench(folder, bytes);
-  bench.calibrate();
-  assay_watch* watch = bench.open(every);
-  assay_mode(watch, mode);
-  warm(bench, watch);
-  const int calls =
-      static_cast<int>(kRoundSeconds / bench.round(200, [&] { scale(bench.x, bench.y, bench.n, bench.cycles, bench.stream); }).device);
-  Times with, without;
-  assay_counts before{}, after{};
-  assay_count(watch, &before);
-  for (int i = 0; i < kRounds; ++i) {
-    without.take(bench.round(calls, [&] { scale(bench.x, bench.y, bench.n, bench.cycles, bench.stream); }));
-    with.take(bench.round(calls, [&] { bench.call(watch); }));
+void eager(Bench& bench, const Case& row, assay_watch* watch) {
+  print(row, measure(
+                 bench, watch, row.seconds, [&] { bench.call(); }, [&] { bench.call(watch); }));
+}
+
+cudaGraphExec_t capture(Bench& bench, const Case& row, assay_watch* watch, bool with_copies) {
+  if (with_copies && (assay_graph_reserve(watch, row.watched) != 0 || assay_graph_begin(watch) != 0)) {
+    std::fprintf(stderr, "overhead: no memory for a graph\n");
+    std::exit(1);
   }
-  assay_count(watch, &after);
-  print("eager", mode == ASSAY_SHADOW ? "shadow" : "observe", bytes, every, with, without, before, after);
-  assay_close(watch);
+  check(cudaStreamBeginCapture(bench.stream(), cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+  for (int i = 0; i < row.kernels; ++i) {
+    if (watch && i % (row.kernels / row.watched) == 0)
+      bench.call(watch);
+    else
+      bench.call();
+  }
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamEndCapture(bench.stream(), &graph), "cudaStreamEndCapture");
+  if (with_copies) assay_graph_end(watch);
+  check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  return executable;
 }
 
 // A graph of so many kernels, some of which are watched.
-void graph(const std::string& folder, int64_t bytes, long every, int kernels, int watched) {
-  Bench bench(folder, bytes);
-  bench.calibrate();
-  assay_watch* watch = bench.open(every);
-  warm(bench, watch);
-  const auto capture = [&](bool is_watched, bool with_copies) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    if (with_copies && (assay_graph_reserve(watch, watched) != 0 || assay_graph_begin(watch) != 0))
-      std::fprintf(stderr, "overhead: no memory for a graph\n");
-    check(cudaStreamBeginCapture(bench.stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
-    for (int i = 0; i < kernels; ++i) {
-      if (is_watched && i % (kernels / watched) == 0)
-        bench.call(watch);
-      else
-        scale(bench.x, bench.y, bench.n, bench.cycles, bench.stream);
-    }
-    check(cudaStreamEndCapture(bench.stream, &graph), "cudaStreamEndCapture");
-    if (with_copies) assay_graph_end(watch);
-    check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-    return executable;
-  };
-  cudaGraphExec_t plain = capture(true, false), copies = capture(true, true), alone = capture(false, false);
-  const int launches = std::max(
-      20, static_cast<int>(kRoundSeconds / bench.round(20, [&] { cudaGraphLaunch(alone, bench.stream); }).device));
-  Times with, without;
-  assay_counts before{}, after{};
-  assay_count(watch, &before);
-  for (int i = 0; i < kRounds; ++i) {
-    without.take(bench.round(launches, [&] { cudaGraphLaunch(alone, bench.stream); }));
-    with.take(bench.round(launches, [&] { assay_graph_launch(watch, plain, copies, bench.stream); }));
+void graph(Bench& bench, const Case& row, assay_watch* watch) {
+  cudaGraphExec_t plain = capture(bench, row, watch, false), copies = capture(bench, row, watch, true),
+                  alone = capture(bench, row, nullptr, false);
+  for (cudaGraphExec_t executable : {plain, copies, alone}) {  // the first launch of each uploads it
+    check(cudaGraphLaunch(executable, bench.stream()), "cudaGraphLaunch");
+    check(cudaStreamSynchronize(bench.stream()), "a graph");
   }
-  assay_count(watch, &after);
-  const std::string name = "graph of " + std::to_string(kernels) + ", " + std::to_string(watched) + " watched";
-  print(name.c_str(), "observe", bytes, every, with, without, before, after);
-  assay_close(watch);
+  print(row, measure(
+                 bench, watch, row.seconds, [&] { cudaGraphLaunch(alone, bench.stream()); },
+                 [&] { assay_graph_launch(watch, plain, copies, bench.stream()); }));
+  assay_flush(watch, 3000);
+  for (cudaGraphExec_t executable : {plain, copies, alone}) cudaGraphExecDestroy(executable);
 }
 
 // A call that is not sampled: nanoseconds on the host.
-void unsampled(const std::string& folder) {
-  Bench bench(folder, 1 << 16);
+void unsampled(Bench& bench, int calls) {
   assay_watch* watch = bench.open(1'000'000'000);
-  warm(bench, watch);
-  void* args[] = {&bench.x, &bench.y, &bench.n, &bench.cycles, &bench.stream};
-  constexpr int kCalls = 2'000'000;
+  bench.warm(watch);
   double least = 1e9;
   for (int round = 0; round < kRounds; ++round) {
     const auto start = Clock::now();
-    for (int i = 0; i < kCalls; ++i)
-      assay_after(watch, assay_before(watch, args, bench.stream), args, bench.stream);
+    for (int i = 0; i < calls; ++i) bench.pretend(watch);
     least = std::min(least, since(start));
   }
-  std::printf("# a call that is not sampled costs %.1f ns on the host\n", 1e9 * least / kCalls);
+  std::printf("# a call that is not sampled costs %.1f ns on the host\n", 1e9 * least / calls);
   assay_close(watch);
+}
+
+// The seconds of each row are such that the graphs have several sampled launches at the gap of 1000, and all rows together
+// take three and a half minutes.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](enum assay_mode mode, long every, double seconds, int kernels, int watched) {
+    constexpr int64_t kLarge = 64 << 20;  // its launches take twice as long
+    for (const int64_t bytes : {int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20, kLarge})
+      all.push_back(
+          {mode, bytes, every, bytes == kLarge && every == 1000 ? 1.6 * seconds : seconds, kernels, watched});
+  };
+  const enum assay_mode modes[] = {ASSAY_OBSERVE, ASSAY_SHADOW, ASSAY_REFERENCE};
+  for (const enum assay_mode mode : modes) add(mode, 1000, 1.9, 0, 0);
+  add(ASSAY_OBSERVE, 1000, 7, 20, 1);
+  add(ASSAY_OBSERVE, 1000, 13, 100, 10);
+  for (const enum assay_mode mode : modes) add(mode, 100, 1.2, 0, 0);
+  for (const enum assay_mode mode : modes) add(mode, 100, 1.2, 20, 1);
+  for (const enum assay_mode mode : modes) add(mode, 100, 1.6, 100, 10);
+  add(ASSAY_OBSERVE, 10, 1.0, 0, 0);
+  add(ASSAY_OBSERVE, 10, 1.0, 20, 1);
+  add(ASSAY_OBSERVE, 10, 1.2, 100, 10);
+  return all;
 }
 
 int wrong_call(const std::string& folder) {
   Bench bench(folder, 1 << 20);
   assay_watch* watch = bench.open(1);
-  warm(bench, watch);
-  void* args[] = {&bench.x, &bench.y, &bench.n, &bench.cycles, &bench.stream};
-  const uint64_t ticket = assay_before(watch, args, bench.stream);
-  scale(bench.x, bench.y, bench.n, bench.cycles, bench.stream);
-  cudaMemsetAsync(bench.y, 0x40, 4 * bench.n, bench.stream);  // a fault, after the kernel
-  assay_after(watch, ticket, args, bench.stream);
-  const int flushed = assay_flush(watch, 5000);
+  bench.warm(watch);
+  const bool is_sampled = bench.wrong_call(watch);
+  const bool is_judged = assay_flush(watch, 5000) == 0;
   assay_close(watch);
-  return ticket != 0 && flushed == 0 ? 0 : 1;
+  return is_sampled && is_judged ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const std::string folder = argv[1];
-  if (std::strcmp(argv[2], "wrong") == 0) return wrong_call(folder);
+  if (argc != 3) return 2;
+  const std::string folder = argv[1], what = argv[2];
+  if (what == "wrong") return wrong_call(folder);
+  const bool is_try = what == "try";
   const auto start = Clock::now();
-  const double seconds = std::atof(argv[2]);
-  unsampled(folder);
-  const bool only_graphs = argc > 3 && std::strcmp(argv[3], "graphs") == 0;
-  std::printf("how,mode,bytes,every,device_us_without,device_us_with,device_overhead_percent,host_us_without,host_us_with,"
-              "calls,samples,dropped\n");
-  constexpr int64_t kSizes[] = {64 << 10, 1 << 20, 16 << 20, 64 << 20};
-  for (const long every : {1000L, 100L, 10L})
-    for (const int64_t bytes : kSizes)
-      if (!only_graphs && since(start) < seconds) eager(folder, bytes, every, ASSAY_OBSERVE);
-  for (const int64_t bytes : kSizes)
-    if (since(start) < seconds) graph(folder, bytes, 1000, 20, 1);
-  // A launch of 100 calls, ten of them watched: what a sampled launch costs shows at a gap of ten.
-  for (const long every : {1000L, 10L})
-    for (const int64_t bytes : {int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20})
-      if (since(start) < seconds) graph(folder, bytes, every, 100, 10);
-  for (const int64_t bytes : kSizes)
-    if (!only_graphs && since(start) < seconds) eager(folder, bytes, 1000, ASSAY_SHADOW);
+  const double seconds = is_try ? 1e9 : std::atof(argv[2]);
+  std::map<int64_t, Bench> benches;  // by size: each is calibrated once
+  const auto bench_of = [&](int64_t bytes) -> Bench& {
+    return benches.try_emplace(bytes, folder, bytes).first->second;
+  };
+  unsampled(bench_of(is_try ? 4 << 10 : 64 << 10), is_try ? 20'000 : 1'000'000);
+  std::printf(
+      "calls,mode,bytes,every,device_us,more_percent,least_percent,host_us_without,host_us_with,launches,"
+      "samples,"
+      "dropped,sampled_launch_us\n");
+  for (Case row : cases()) {
+    if (is_try) {
+      row.bytes /= 1024;
+      row.seconds = 0.05;
+      row.every /= 10;
+    }
+    constexpr double kPreparation = 0.5;  // seconds: calibration, the first sample, instantiation
+    if (since(start) + row.seconds + kPreparation > seconds) {
+      std::printf("# not measured: %s, %s, %lld bytes, one in %ld\n", name(row).c_str(), name(row.mode),
+                  static_cast<long long>(row.bytes), row.every);
+      continue;
+    }
+    Bench& bench = bench_of(row.bytes);
+    assay_watch* watch = bench.open(row.every);
+    assay_mode(watch, row.mode);
+    bench.warm(watch);
+    row.kernels == 0 ? eager(bench, row, watch) : graph(bench, row, watch);
+    assay_close(watch);
+  }
   return 0;
 }

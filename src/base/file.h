@@ -8,14 +8,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/result.h"
 
 namespace assay {
 
-// All bytes of a file, or why they cannot be read.
-inline Result<std::string> read_file(const std::string& path) {
+// All bytes of a file, or why they cannot be read. One of more than `most` bytes is not read to its end.
+inline Result<std::string> read_file(const std::string& path,
+                                     std::size_t most = std::numeric_limits<std::size_t>::max()) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return Error{std::strerror(errno), path};
   std::string bytes;
@@ -24,10 +26,11 @@ inline Result<std::string> read_file(const std::string& path) {
   do {
     got = read(file, part, sizeof part);
     if (got > 0) bytes.append(part, static_cast<std::size_t>(got));
-  } while (got > 0 || (got < 0 && errno == EINTR));
+  } while ((got > 0 && bytes.size() <= most) || (got < 0 && errno == EINTR));
   const int error = got < 0 ? errno : 0;
   close(file);
   if (error != 0) return Error{std::strerror(error), path};
+  if (bytes.size() > most) return Error{"it is too large for what it should be", path};
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
 #include <functional>
 
@@ -80,6 +81,10 @@ class PolicyReader {
           return fail(bound.place, "a dim takes `min` and `max`, whole numbers");
         *where = bound.value.integer;
       }
+      if (demanded.min && demanded.max && *demanded.min > *demanded.max)
+        return fail(dim.value.place, fmt::format("`min` of `{}` is larger than `max`", dim.key));
+      if (is_table && !demanded.min && !demanded.max)
+        return fail(dim.value.place, fmt::format("`{}` has neither `min` nor `max`", dim.key));
       if (!is_table)
         return fail(dim.value.place, fmt::format("`{}` must be a table: {{ min = 1, max = 4096 }}", dim.key));
     }
@@ -114,6 +119,9 @@ class PolicyReader {
     const auto is_word = [](const TomlValue& item) { return item.kind == TomlKind::String; };
     if (entry.value.kind != TomlKind::Array || !std::ranges::all_of(entry.value.array, is_word))
       fail(entry.value.place, fmt::format("`{}` must be a list of strings", entry.key));
+    else if (entry.value.array.empty())  // of a script that found nothing, say: it would demand nothing
+      fail(entry.value.place,
+           fmt::format("`{}` is empty; name at least one, or leave the key out", entry.key));
     for (const TomlValue& item : entry.value.array) list.push_back(item.string);
     return list;
   }
@@ -123,11 +131,18 @@ class PolicyReader {
   }
 
  public:
-  // "0.1.0" as numbers; what follows (a commit, say) does not count.
-  static std::optional<std::array<int, 3>> version_of(const std::string& text) {
+  // "0.1.0" as numbers; after these there may be "+" or "-" and more (a commit, say), which does not count.
+  static std::optional<std::array<int, 3>> version_of(std::string_view text) {
     std::array<int, 3> numbers{};
-    if (std::sscanf(text.c_str(), "%d.%d.%d", &numbers[0], &numbers[1], &numbers[2]) != 3)
-      return std::nullopt;
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (i > 0 && (at == end || *at++ != '.')) return std::nullopt;
+      const auto [next, error] = std::from_chars(at, end, numbers[i]);
+      if (error != std::errc() || numbers[i] < 0) return std::nullopt;
+      at = next;
+    }
+    if (at != end && *at != '+' && *at != '-') return std::nullopt;
     return numbers;
   }
 

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "certificate/bundle.h"
 #include "certificate/certificate.h"
@@ -168,6 +169,20 @@ Problem read(const Json& json, T& value) {
   return first;
 }
 
+// A text, and the first key that an object has twice: readers differ in which of the two values they take.
+Json parse(std::string_view text, std::string& twice) {
+  std::vector<std::set<std::string>> keys;  // of each object that is open
+  const auto note = [&](int, Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second &&
+        twice.empty())
+      twice = value.get<std::string>();
+    return true;
+  };
+  return Json::parse(text, note, false);
+}
+
 }  // namespace
 
 std::string_view to_string(FileKind kind) {
@@ -184,8 +199,11 @@ std::string to_statement(const Certificate& certificate) {
 }
 
 Result<Certificate> from_statement(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  std::string twice;
+  const Json json = parse(text, twice);
   if (!json.is_object()) return Error{"the signed content is not an in-toto statement"};
+  if (!twice.empty())
+    return Error{fmt::format("the signed content has the key `{}` twice in one object", twice)};
   const auto word = [&](const char* key) {
     const Json value = json.value(key, Json());
     return value.is_string() ? value.get<std::string>() : std::string();

@@ -56,16 +56,13 @@ bool write_pieces(const std::string& path, const std::function<void(const activi
 
 }  // namespace
 
-void ActivityLog::add(const protocol::Event& event) {
-  if (const auto* module = std::get_if<protocol::ModuleEvent>(&event))
-    places_.add_module(module->name, module->path);
-  recorder_.add(event);
+void ActivityLog::look_up() {
+  const std::vector<std::string> calls = recorder_.calls();
+  places_.look_up({calls.begin(), calls.end()});
 }
 
 bool ActivityLog::write(const std::string& program, const std::vector<Suppression>& suppressions,
                         const ActivityFiles& files) {
-  const std::vector<std::string> calls = recorder_.calls();
-  places_.look_up({calls.begin(), calls.end()});
   name_findings(recorder_.findings(), places_, suppressions);
   const activity::Activity seen =
       recorder_.take([&](const std::vector<std::string>& own) { return places_.frames(own); });

@@ -22,7 +22,11 @@ void add_activity_files(Arguments& arguments, ActivityFiles& files);
 // The events of a program, and the files about them.
 class ActivityLog {
  public:
-  void add(const protocol::Event& event);
+  void add(const protocol::Event& event) { recorder_.add(event); }
+  // Host code as source lines, shared with whoever names findings: it knows the modules.
+  subject::Places& places() { return places_; }
+  // Looks up the calls of all events so far.
+  void look_up();
   // False: a file could not be written, which was said on stderr. Once.
   bool write(const std::string& program, const std::vector<Suppression>& suppressions,
              const ActivityFiles& files);

@@ -46,8 +46,8 @@ Key key_of(const Finding& finding) {
 // Gathers the events of a run, in order.
 class Collector {
  public:
-  Collector(RunSummary& summary, const std::vector<Suppression>& suppressions)
-      : summary_(summary), suppressions_(suppressions) {}
+  Collector(RunSummary& summary, const std::vector<Suppression>& suppressions, subject::Places& places)
+      : summary_(summary), suppressions_(suppressions), places_(places) {}
 
   void operator()(const protocol::LaunchEvent& launch) {
     LaunchRow row{plain_name(launch.kernel), dim_text(launch.grid), dim_text(launch.block)};
@@ -109,7 +109,7 @@ class Collector {
   std::map<Key, size_t> findings_;
   std::set<Key> reported_;  // suppressed ones too
   std::vector<Finding> early_;
-  subject::Places places_;
+  subject::Places& places_;
 };
 
 std::string seconds_text(double seconds) {
@@ -183,13 +183,15 @@ bool RunSummary::has_errors() const {
 RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions,
                         ActivityLog* log) {
   RunSummary summary;
-  Collector collector(summary, suppressions);
+  subject::Places own;
+  Collector collector(summary, suppressions, log ? log->places() : own);
   const MappedFile file(path);
   protocol::LogReader events(file.bytes());
   while (const auto event = events.next()) {
     std::visit(collector, *event);
     if (log) log->add(*event);
   }
+  if (log) log->look_up();  // first: what findings name is mostly among it, and each look-up starts a program
   collector.end();
   return summary;
 }

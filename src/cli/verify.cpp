@@ -3,13 +3,18 @@
 // Exit status: 0 it is all of these; 1 it does not meet the policy; 2 wrong use; 3 it is not genuine, or about something
 // else.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/file.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
 #include "certificate/certificate.h"
 #include "certificate/policy.h"
 #include "cli/arguments.h"
@@ -26,6 +31,8 @@ using certificate::Certificate;
 
 namespace {
 
+// Bytes. Whatever is larger is something else, or meant to exhaust memory.
+constexpr std::size_t kLargestCertificate = 64 << 20, kLargestText = 1 << 20;
 constexpr int kGood = 0, kUnmet = 1, kUnverified = 3;  // exit status
 
 struct VerifyOptions {
@@ -65,23 +72,32 @@ std::string why_other_file(const Certificate& certificate, const std::string& pa
   return why;
 }
 
+// A folder or a pipe is not read: it could not be loaded, and might never end. Empty: it is a file that can be read.
+std::string why_unreadable(const std::string& path) {
+  if (access(path.c_str(), R_OK) != 0) return std::strerror(errno);
+  std::error_code error;
+  return fs::is_regular_file(path, error) ? "" : "it is not a file";
+}
+
 void match_files(Verification& result, const VerifyOptions& options) {
   const auto fail = [&](const std::string& path, const std::string& why) {
     result.status = kUnverified;
     result.reasons.push_back(fmt::format("{}: {}", path, why));
   };
   for (const std::string& path : options.files) {
-    const auto bytes = read_file(path);
-    if (!bytes) {
-      fail(path, "cannot be read: " + bytes.error().message);
-    } else if (const std::string why = why_other_file(*result.certificate, path, *bytes); !why.empty()) {
-      fail(path, why);
-    } else {
-      result.matching_files.push_back(path);
+    if (const std::string why = why_unreadable(path); !why.empty()) {
+      fail(path, "cannot be read: " + why);
+      continue;
     }
+    const MappedFile file(path);
+    const std::string why = why_other_file(*result.certificate, path, file.bytes());
+    if (why.empty())
+      result.matching_files.push_back(path);
+    else
+      fail(path, why);
   }
   if (!options.contract.empty()) {
-    const auto bytes = read_file(options.contract);
+    const auto bytes = read_file(options.contract, kLargestText);
     const std::string why = bytes ? why_other_contract(*result.certificate, options.contract, *bytes)
                                   : "cannot be read: " + bytes.error().message;
     if (!why.empty()) fail(options.contract, why);
@@ -94,7 +110,7 @@ void match_files(Verification& result, const VerifyOptions& options) {
 Verification verify(const VerifyOptions& options, const certificate::Key& key,
                     const certificate::Policy& policy) {
   Verification result;
-  const auto text = read_file(options.certificate);
+  const auto text = read_file(options.certificate, kLargestCertificate);
   auto read = text ? certificate::read_certificate(*text, key)
                    : Result<Certificate>(Error{"cannot be read: " + text.error().message});
   if (!read) return {kUnverified, {fmt::format("{}: {}", options.certificate, read.error().message)}, {}, {}};
@@ -122,24 +138,25 @@ Json json_of(const Verification& result) {
 
 void print_certificate(const Verification& result, const certificate::Key& key) {
   const Certificate& certificate = *result.certificate;
-  for (const std::string& path : result.matching_files) fmt::print("  {}: certified\n", path);
+  const auto say = [](const std::string& line) { fmt::print("  {}\n", printable(line)); };
+  for (const std::string& path : result.matching_files) say(fmt::format("{}: certified", path));
   std::vector<std::string> devices, proved;
   for (const certificate::CertifiedDevice& device : certificate.devices)
     devices.push_back(device.name.empty() ? device.kind : fmt::format("{} ({})", device.kind, device.name));
   for (const certificate::ProofResult& proof : certificate.proofs)
     if (proof.status == "proved" && std::ranges::find(proved, proof.obligation) == proved.end())
       proved.push_back(proof.obligation);
-  fmt::print("  {} for the contract {}, {}\n", certificate.verdict, certificate.contract.name,
-             certificate.toolchain.arch);
+  say(fmt::format("{} for the contract {}, {}", certificate.verdict, certificate.contract.name,
+                  certificate.toolchain.arch));
   const int64_t trials = certificate.coverage.trials, planned = certificate.coverage.planned;
-  fmt::print("  {} on {}, seed {}\n",
-             trials <= planned ? fmt::format("{} of {} planned trials", trials, planned)
-                               : fmt::format("{} trials ({} planned)", trials, planned),
-             fmt::join(devices, " and "), certificate.seed);
-  if (!proved.empty()) fmt::print("  proved: {}\n", fmt::join(proved, ", "));
-  if (!certificate.training.empty()) fmt::print("  trained: {} runs\n", certificate.training.size());
-  fmt::print("  Assay {}, {}, {} key {}\n", certificate.assay, certificate.created, key.algorithm(),
-             key.fingerprint());
+  say(fmt::format("{} on {}, seed {}",
+                  trials <= planned ? fmt::format("{} of {} planned trials", trials, planned)
+                                    : fmt::format("{} trials ({} planned)", trials, planned),
+                  fmt::join(devices, " and "), certificate.seed));
+  if (!proved.empty()) say(fmt::format("proved: {}", fmt::join(proved, ", ")));
+  if (!certificate.training.empty()) say(fmt::format("trained: {} runs", certificate.training.size()));
+  say(fmt::format("Assay {}, {}, {} key {}", certificate.assay, certificate.created, key.algorithm(),
+                  key.fingerprint()));
 }
 
 }  // namespace
@@ -159,13 +176,13 @@ int verify_command(std::vector<std::string> args) {
   arguments.add("--json", options.json, "write the result and the statement to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
-  const auto pem = read_file(options.key);
+  const auto pem = read_file(options.key, kLargestText);
   if (!pem) return complain({"the key cannot be read: " + pem.error().message, options.key});
   const auto key = certificate::read_key(*pem, certificate::KeyHalf::Public, "");
   if (!key) return complain({key.error().message, options.key});
   certificate::Policy policy;
   if (!options.policy.empty()) {
-    const auto text = read_file(options.policy);
+    const auto text = read_file(options.policy, kLargestText);
     if (!text) return complain({"the policy cannot be read: " + text.error().message, options.policy});
     auto parsed = certificate::parse_policy(*text, options.policy);
     if (!parsed) return complain(parsed.error());
@@ -182,7 +199,7 @@ int verify_command(std::vector<std::string> args) {
              : result.status == kUnmet ? "NOT MET"
                                        : "NOT VERIFIED",
              options.certificate);
-  for (const std::string& reason : result.reasons) fmt::print(stderr, "assay: {}\n", reason);
+  for (const std::string& reason : result.reasons) fmt::print(stderr, "assay: {}\n", printable(reason));
   if (result.certificate) print_certificate(result, *key);
   if (result.status == kGood && options.files.empty())
     fmt::print("  no file was compared: name one with --file\n");

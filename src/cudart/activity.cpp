@@ -271,13 +271,18 @@ void Activity::used(Use& use) {
     site.launch = launch;
     site.writer = new_writer(warp, inst);
   }
+  // Read when no worker runs. A stronger order would be a locked instruction, and hold up the loads that follow.
   if (site.use->last_writer.load(std::memory_order_relaxed) != site.writer)
-    site.use->last_writer = site.writer;
+    site.use->last_writer.store(site.writer, std::memory_order_relaxed);
 }
 
 const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst) {
   const std::lock_guard lock(mutex_);
-  return &writers_[warp.grid->info.id].emplace_back(
+  std::deque<Writer>& known = writers_[warp.grid->info.id];
+  // One for all threads of the engine: what they store in Use::last_writer is then the same.
+  for (const Writer& one : known)
+    if (one.inst == &inst) return &one;
+  return &known.emplace_back(
       Writer{warp.grid->info.kernel.name(), warp.grid->program, warp.frame->function, &inst});
 }
 

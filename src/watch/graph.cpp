@@ -24,7 +24,8 @@ bool Watch::graph_reserve(int calls) {
 
 // All memory is allocated here: during a capture that is not allowed.
 bool Watch::graph_begin() {
-  const int64_t bytes = aligned(wanted_bytes_.load());
+  // In the mode shadow with room for the trusted kernel's outputs, which are at most as large as the call's.
+  const int64_t bytes = largest_call_ * (mode() == ASSAY_SHADOW ? 2 : 1);
   if (bytes == 0 || is_capturing_) return false;  // no call has been seen
   auto graph = std::make_unique<GraphCopies>();
   void* device = nullptr;
@@ -62,9 +63,11 @@ uint64_t Watch::take_for_graph(void* const* args, Stream stream, uint64_t shape)
   auto call = call_.read(args);
   if (!call || is_refused_.load(std::memory_order_relaxed)) return 0;
   Area& area = *capturing_->areas[capturing_->used];
-  const int64_t bytes = staged_bytes(*call, false);
-  if (bytes > settings_.max_bytes || bytes > area.capacity) return 0;
+  const int64_t most = std::min(settings_.max_bytes, area.capacity.load());
+  if (staged_bytes(*call, false) > most) return 0;
   remember(shape);
+  // An area that was reserved before the mode became shadow has no room for the trusted kernel's outputs.
+  area.is_shadow = mode() == ASSAY_SHADOW && staged_bytes(*call, true) <= most;
   area.call = std::move(*call);
   area.state = State::Taken;
   if (!copy_images(area, false, stream)) {

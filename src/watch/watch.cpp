@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -32,6 +33,20 @@ constexpr uint64_t kHeaderRoom = 64 << 10;     // of a slot, before the images
 constexpr int kBusyPoll = 1, kIdlePoll = 200;  // ms between two looks at the device and at assayd
 constexpr std::size_t kProbes = 4;             // of the table of shapes
 
+// Grows in each child that is forked.
+std::atomic<uint32_t> forks{0};
+
+void count_forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  static_cast<void>(registered);
+}
+
+void raise(std::atomic<int64_t>& to, int64_t value) {
+  int64_t known = to.load();
+  while (known < value && !to.compare_exchange_weak(known, value)) {
+  }
+}
+
 std::string absolute(const std::string& path) {
   std::error_code error;
   return path.empty() ? "" : std::filesystem::absolute(path, error).lexically_normal().string();
@@ -56,6 +71,8 @@ Result<std::unique_ptr<Watch>> Watch::open(const std::string& contract, const st
 }
 
 Result<void> Watch::start(const std::string& certificate) {
+  count_forks();
+  forks_ = forks;
   if (runtime_.cudaGetDevice(&device_) != 0) return Error{"there is no CUDA device"};
   if (!certificate.empty() && access(certificate.c_str(), R_OK) != 0)
     return Error{"the certificate cannot be read", certificate};
@@ -164,6 +181,10 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
     drop(reason);
     return 0;
   };
+  if (is_inherited()) {
+    ring_->counters().samples.fetch_add(1, std::memory_order_relaxed);
+    return dropped(Drop::DeviceError, true);
+  }
   int capturing = 0;
   const bool is_captured = runtime_.cudaStreamIsCapturing(stream, &capturing) != 0 || capturing != 0;
   if (is_capturing_) return is_captured ? take_for_graph(args, stream, shape) : 0;
@@ -177,6 +198,7 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
   const bool is_shadow = mode() == ASSAY_SHADOW;
   const int64_t bytes = staged_bytes(*call, is_shadow);
   if (bytes > settings_.max_bytes) return dropped(Drop::TooLarge, true);
+  raise(largest_call_, staged_bytes(*call, false));
   Area* area = area_for(bytes);
   if (!area) return dropped(Drop::StagingFull, false);
   remember(shape);
@@ -196,9 +218,7 @@ Watch::Area* Watch::area_for(int64_t bytes) {
     State free = State::Free;
     if (area.capacity.load() >= bytes && area.state.compare_exchange_strong(free, State::Taken)) return &area;
   }
-  int64_t wanted = wanted_bytes_.load();
-  while (wanted < bytes && !wanted_bytes_.compare_exchange_weak(wanted, bytes)) {
-  }
+  raise(wanted_bytes_, bytes);
   wake();
   return nullptr;
 }
@@ -218,8 +238,9 @@ bool Watch::copy_images(Area& area, bool after, Stream stream) {
 }
 
 bool Watch::shadow(uint64_t ticket, void** args, Stream stream) {
-  if (ticket == 0 || ticket > kStagingAreas || !areas_[ticket - 1].is_shadow) return false;
-  Area& area = areas_[ticket - 1];
+  Area* const found = area_of(ticket);
+  if (!found || !found->is_shadow) return false;
+  Area& area = *found;
   int64_t at = staged_bytes(area.call, false);
   int64_t input = 0;
   for (const Image& image : area.call.images) {
@@ -456,7 +477,12 @@ assay_counts Watch::count() const {
   return counts;
 }
 
+bool Watch::is_inherited() const {
+  return forks.load(std::memory_order_relaxed) != forks_;
+}
+
 bool Watch::flush(int milliseconds) {
+  if (is_inherited()) return false;
   const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
   hurry_ = true;
   bool is_done = false;

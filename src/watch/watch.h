@@ -40,8 +40,9 @@ namespace assay::watch {
 
 using Mode = enum ::assay_mode;  // a function has that name as well
 
-// Samples that may be on their way off the device at once.
-inline constexpr std::size_t kStagingAreas = 4;
+// Samples that may be on their way off the device at once. The host is often hundreds of calls ahead of the device, and a
+// sample is on its way until the device has made its call.
+inline constexpr std::size_t kStagingAreas = 16;
 // Calls of one watch in one graph that can be sampled.
 inline constexpr int kMostGraphCalls = 1024;
 // Shapes whose first call is always sampled.
@@ -80,6 +81,8 @@ class Watch {
   void graph_close(void* with_copies);
   // Of one graph that holds calls of all of these; how often it is sampled, the first one decides.
   static int graph_launch(std::span<Watch* const> watches, void* plain, void* with_copies, Stream stream);
+  // A process that was forked has the watch of its parent: without a thread, and without a device.
+  bool is_inherited() const;
   assay_counts count() const;
   bool flush(int milliseconds);
 
@@ -151,6 +154,7 @@ class Watch {
   Runtime runtime_;
   monitor::CallShape call_;
   int device_ = 0;
+  uint32_t forks_ = 0;  // of this process when the watch was opened
   std::optional<monitor::Ring> ring_;
   std::optional<Link> link_;
   std::string certificate_, library_;
@@ -161,6 +165,7 @@ class Watch {
   std::atomic<uint64_t> random_{0};
   std::array<std::atomic<uint64_t>, kShapes> shapes_{};
   std::atomic<int64_t> wanted_bytes_{0};  // of a staging area
+  std::atomic<int64_t> largest_call_{0};  // bytes that observing it stages
   std::atomic<Mode> mode_{ASSAY_OBSERVE};
   std::atomic<bool> is_refused_{false};
 

@@ -14,7 +14,7 @@ import unittest
 import urllib.request
 from pathlib import Path
 
-from support import PROGRAM, ROOT, needs_program
+from support import PROGRAM, ROOT, is_installed, needs_program
 
 from assay import paths
 from assay.monitor import MonitorError, Watch
@@ -141,12 +141,54 @@ class MonitorTest(unittest.TestCase):
         for expression in expressions:
             if any(name in expression for name in with_shape) and "label_values" not in expression:
                 self.assertRegex(expression, r"\bsum( by \([^)]*\))? ?\(", expression)
-        ids = [panel["id"] for panel in dashboard["panels"]]
-        self.assertEqual(len(ids), len(set(ids)))
         # Every metric of a kernel can be seen somewhere, and is documented.
         page = (ROOT / "docs" / "monitor.md").read_text()
         for name in families:
             self.assertTrue("`%s`" % name in page or "`%s{" % name in page, name + " is not in docs/monitor.md")
+
+    def test_the_dashboard_is_laid_out(self):
+        """By Grafana's JSON model: panels have numbers of their own, do not overlap, and ask the source that the user chooses."""
+        dashboard = json.loads((DEPLOY / "grafana.json").read_text())
+        self.assertGreaterEqual(dashboard["schemaVersion"], 36)  # variables as objects, `datasource` with type and uid
+        variables = {variable["name"]: variable for variable in dashboard["templating"]["list"]}
+        self.assertEqual((variables["datasource"]["type"], variables["datasource"]["query"]), ("datasource", "prometheus"))
+        asked = {"type": "prometheus", "uid": "${datasource}"}
+        taken = set()
+        for panel in dashboard["panels"]:
+            self.assertEqual(panel["datasource"], asked, panel["title"])
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24)
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+            self.assertFalse(cells & taken, panel["title"])
+            taken |= cells
+            for target in panel["targets"]:
+                self.assertLessEqual(set(re.findall(r"\$(\w+)", target["expr"])), set(variables), target["expr"])
+        for numbers in ([panel["id"] for panel in dashboard["panels"]],
+                        *([target["refId"] for target in panel["targets"]] for panel in dashboard["panels"])):
+            self.assertEqual(len(numbers), len(set(numbers)))
+
+    @unittest.skipUnless(is_installed("promql_parser"), "promql_parser is not installed")
+    def test_the_expressions_are_promql(self):
+        import promql_parser
+
+        with self.assertRaises(ValueError):
+            promql_parser.parse("sum(rate(assay_calls_total[5m])")
+        dashboard = json.loads((DEPLOY / "grafana.json").read_text())
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                expressions.append(re.fullmatch(r"label_values\((.*), \w+\)", variable["query"]["query"]).group(1))
+        expressions += re.findall(r"expr: (.*)", (DEPLOY / "alerts.yml").read_text())
+        self.assertGreater(len(expressions), 20)
+        for expression in expressions:
+            promql_parser.parse(re.sub(r"\$\w+", "name", expression))
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze was not found")
+    def test_systemd_reads_the_unit(self):
+        done = subprocess.run(["systemd-analyze", "verify", str(DEPLOY / "assayd.service")], capture_output=True, text=True, check=False)
+        # That the program is not installed here is no fault of the unit.
+        problems = [line for line in done.stderr.splitlines() if "assayd.service" in line and "is not executable" not in line]
+        self.assertEqual(problems, [])
 
     @unittest.skipUnless(shutil.which("promtool"), "promtool was not found (Debian: the package prometheus)")
     def test_prometheus_reads_metrics_and_rules(self):
