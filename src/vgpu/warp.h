@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "vgpu/code.h"
 #include "vgpu/memory.h"
 #include "vgpu/skip.h"
@@ -102,7 +103,7 @@ struct Warp {
   bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving, loops cut short)
   uint64_t executed = 0;    // warp instructions
   uint64_t turn_began = 0;  // `executed` at the start of its turn
-  std::vector<Fragment> others;                // fragments that are not running
+  SmallVector<Fragment, 2> others;             // fragments that are not running
   std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;                  // lane-major local memory, local_stride a lane
   uint32_t local_stride = 0;
