@@ -75,6 +75,7 @@ struct SiteRange {
   Address low = 1, high = 0;       // [low, high): live and backed
   ptrdiff_t delta = 0;             // host pointer = address + delta
   uint8_t* initialised = nullptr;  // bit (address - low) of it; null where it is not tracked
+  Address last = 0;                // where compiled code was last, to guess where it will be next
 };
 
 struct Warp {
