@@ -29,6 +29,13 @@ inline bool lies_inside(const AddressPattern& pattern, vgpu::Address low, vgpu::
   return (size >= bytes) & (pattern.first - low <= size - bytes) & (pattern.second - low <= size - bytes);
 }
 
+inline bool lies_inside(const vgpu::ShapedLoad& load, vgpu::Address low, vgpu::Address high) {
+  if (load.shape != vgpu::Shape::Other) return lies_inside(AddressPattern(load), low, high);
+  const uint64_t size = high - low;
+  const vgpu::Address last = load.second + 15 * load.distance();  // lane 31
+  return (size >= load.bytes) & (load.first - low <= size - load.bytes) & (last - low <= size - load.bytes);
+}
+
 // The lanes of an access whose bytes do not all lie in [low, high).
 uint32_t lanes_outside(const vgpu::Access& access, vgpu::Address low, vgpu::Address high);
 

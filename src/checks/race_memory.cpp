@@ -17,7 +17,7 @@ using vgpu::Address;
 using vgpu::RangeInfo;
 
 constexpr size_t kLocks = 1024;  // a power of two
-constexpr uint8_t kOneLane = 7;  // a shift by which all bytes of a row are one lane's
+constexpr uint8_t kOneLane = RowMark::kOneLane;
 
 // Whether everything that could still conflict with it comes after it.
 bool is_past(const Actor& actor, Who who) {
@@ -285,23 +285,55 @@ void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const Row
   }
 }
 
+// A weak write of a whole row. It leaves nothing else of the row to remember, so a row of which no more was known, and
+// that nobody raced with, needs no look at its marks. Nothing can be settled or open in such a row, nor can reads or
+// stores of its single words be remembered: all of these have asked for its marks.
+[[gnu::always_inline]] inline bool RaceMemory::note_whole(const Actor& actor, RowLock& lock, Address start,
+                                                          const RowMark& now) {
+  if (now.words != kAllWords) return false;
+  WholeWrite* whole = global_.whole(start);
+  if (!whole) return false;
+  lock.hold(start);
+  if (whole->bits == WholeWrite::kOther) return false;
+  if (whole->bits != 0 && !is_harmless(actor, whole->mark(), now)) return false;
+  const WholeWrite write = WholeWrite::of(now);
+  if (write.bits == WholeWrite::kOther) return false;
+  *whole = write;
+  return true;
+}
+
+// After a write that is all there is to remember of a row.
+inline void RaceMemory::fold(Address start, Row& row, const RowMark& now) {
+  if (now.words != kAllWords || row.cells() || settled_.is_known(start)) return;
+  WholeWrite* whole = global_.whole(start);
+  const WholeWrite write = WholeWrite::of(now);
+  if (whole && write.bits != WholeWrite::kOther) *whole = write;
+}
+
 inline void RaceMemory::by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
                                  uint32_t shift, bool several) {
-  for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes)
-    by_row(actor, lock, start, mark_of_run(actor.who, start, low, high, lane, shift, several));
+  const bool stores = actor.kind == AccessKind::Store;
+  for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes) {
+    const RowMark now = mark_of_run(actor.who, start, low, high, lane, shift, several);
+    if (!stores || !note_whole(actor, lock, start, now)) by_row(actor, lock, start, now);
+  }
 }
 
 inline bool RaceMemory::note_range(const Actor& actor, RowLock& lock, Address low, Address high,
                                    uint32_t lane, uint32_t shift, bool several) {
   const bool stores = writes(actor.kind);
   for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes) {
+    const RowMark now = mark_of_run(actor.who, start, low, high, lane, shift, several);
+    if (stores && note_whole(actor, lock, start, now)) continue;
     Row& row = row_at(lock, start);
     if (row.cells() || (stores ? settled_.has_words(start) : settled_.has_stores(start))) return false;
-    if (!try_row(actor, row, mark_of_run(actor.who, start, low, high, lane, shift, several))) return false;
-    if (stores)
+    if (!try_row(actor, row, now)) return false;
+    if (stores) {
       settled_.unsettle(start);
-    else
+      fold(start, row, now);
+    } else {
       settle_marks(actor, row, start, 0);
+    }
   }
   return true;
 }

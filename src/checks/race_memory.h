@@ -54,6 +54,9 @@ class RaceMemory {
   // The rows that an instruction will want when it goes on as it did since `last`.
   void prefetch(const vgpu::Access& access, vgpu::Address last) const {
     const vgpu::Address ahead = access.addresses[0] - last;
+    if (access.kind == vgpu::AccessKind::Store && access.shape != vgpu::Shape::Other &&
+        !global_.is_detailed(access.addresses[0]))
+      return global_.prefetch_whole(access.addresses[0] + ahead);
     global_.prefetch(access.addresses[0] + ahead, access.addresses[31] + access.bytes + ahead);
     if (access.shape != vgpu::Shape::Other || access.kind != vgpu::AccessKind::Load) return;
     for (const Address at : std::span(access.addresses, vgpu::kWarpSize)) words_.prefetch(at + ahead);
@@ -108,6 +111,9 @@ class RaceMemory {
   // Compares and remembers; false: the marks of a row cannot tell.
   inline bool try_row(const Actor& actor, Row& row, const RowMark& now);
   inline void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
+  // The same for a weak write of a whole row; false: `by_row` has to do it.
+  inline bool note_whole(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
+  inline void fold(Address start, Row& row, const RowMark& now);
   void by_words(const Actor& actor, Row& row, Address start, const RowMark& now);
   // Compares and remembers weak loads of single words, and stores. Those lanes for which that does not work.
   uint32_t load_words(const Actor& actor, RowLock& lock, uint32_t lanes);

@@ -47,6 +47,8 @@ class SettledRows {
             stored};
   }
   bool has_stores(vgpu::Address address) const { return has(address, kHasStores); }
+  // Anything is known of the row: words that are settled or open, or accesses to single words.
+  bool is_known(vgpu::Address address) const { return has(address, ~kGridBits); }
   // Accesses to single words are remembered for the row.
   bool has_words(vgpu::Address address) const { return has(address, kHasStores | kHasReads); }
   // Of these lanes of an access, of a power of two of bytes, those whose words are all open.

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <utility>
 
 namespace assay::checks {
 
@@ -21,6 +22,46 @@ Touch RowMark::at(uint32_t word) const {
   if (fits_cells()) return {who, lane_of(word * 4), 0xf, false, shift, stride};
   // The last lane is remembered.
   return {who, lane_of(word * 4 + 3), static_cast<uint8_t>(shift == 0 ? 0x8 : 0xc), false};
+}
+
+// ---- Whole rows ----
+
+namespace {
+
+constexpr uint32_t kOrderAt = 12, kHighAt = 62;  // of the bits that a code takes
+constexpr uint64_t kCodeBits = uint64_t{3} << kOrderAt | uint64_t{3} << kHighAt;
+constexpr uint32_t kOneLane = 1;  // code
+
+}  // namespace
+
+WholeWrite WholeWrite::of(const RowMark& mark) {
+  if (mark.words != kAllWords || mark.several || (mark.who.bits & kCodeBits) != 0) return {kOther};
+  uint32_t code = 0;
+  if (mark.shift == RowMark::kOneLane) {
+    if (mark.base != 0) return {kOther};
+    code = kOneLane;
+  } else {
+    const int32_t lanes = static_cast<int32_t>(kRowBytes >> mark.shift);  // of the row
+    if (mark.shift == 0 || mark.shift > 4 || mark.stride != 1 || mark.base < 0 || mark.base % lanes != 0 ||
+        mark.base + lanes > 32)
+      return {kOther};
+    code = mark.shift == 1 ? 0 : (1u << (mark.shift - 1)) + static_cast<uint32_t>(mark.base / lanes);
+  }
+  return {mark.who.bits | uint64_t{code & 3} << kOrderAt | uint64_t{code >> 2} << kHighAt};
+}
+
+RowMark WholeWrite::mark() const {
+  const auto code = static_cast<uint32_t>((bits >> kOrderAt & 3) | (bits >> kHighAt & 3) << 2);
+  RowMark mark{{bits & ~kCodeBits}, static_cast<uint16_t>(kAllWords)};
+  if (code == kOneLane) {
+    mark.shift = RowMark::kOneLane;
+  } else if (code == 0) {
+    mark.shift = 1;
+  } else {
+    mark.shift = static_cast<uint8_t>(std::bit_width(code));
+    mark.base = static_cast<int16_t>((code - (1u << (mark.shift - 1))) * (kRowBytes >> mark.shift));
+  }
+  return mark;
 }
 
 // ---- Cells: bits 0-3 author, 4 split, 5-9 lane, 10-13 bytes, 14 several. Split: 10-13 stride, 14 into
@@ -127,16 +168,29 @@ void CellPool::clear() {
 
 RowShadow::RowShadow(vgpu::Address base, uint64_t bytes)
     : base_(base / kRowBytes * kRowBytes), count_((bytes + base - base_ + kRowBytes - 1) / kRowBytes) {
-  void* place = mmap(nullptr, count_ * sizeof(Row), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED)
-    count_ = 0;  // rows are then found by address
-  else
-    rows_ = static_cast<Row*>(place);
+  const auto reserve = [&](size_t size) {
+    return mmap(nullptr, count_ * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+  };
+  void* rows = reserve(sizeof(Row));
+  void* whole = reserve(sizeof(WholeWrite));
+  rows_ = rows == MAP_FAILED ? nullptr : static_cast<Row*>(rows);
+  whole_ = whole == MAP_FAILED ? nullptr : static_cast<WholeWrite*>(whole);
+  reserved_ = count_;
+  if (!rows_ || !whole_) count_ = 0;  // rows are then found by address
 }
 
 RowShadow::~RowShadow() {
-  if (rows_) munmap(static_cast<void*>(rows_), count_ * sizeof(Row));
+  if (rows_) munmap(static_cast<void*>(rows_), reserved_ * sizeof(Row));
+  if (whole_) munmap(static_cast<void*>(whole_), reserved_ * sizeof(WholeWrite));
+}
+
+void RowShadow::spread(uint64_t index) {
+  Row& row = rows_[index];
+  if (const WholeWrite write = std::exchange(whole_[index], {WholeWrite::kOther}); write.bits != 0) {
+    row = {};
+    row.write = write.mark();
+  }
 }
 
 Row& RowShadow::host_row(vgpu::Address address) {
@@ -181,7 +235,8 @@ void RowShadow::join(Row& row) {
 
 void RowShadow::clear() {
   std::lock_guard lock(mutex_);
-  if (rows_) madvise(static_cast<void*>(rows_), count_ * sizeof(Row), MADV_DONTNEED);
+  if (rows_) madvise(static_cast<void*>(rows_), reserved_ * sizeof(Row), MADV_DONTNEED);
+  if (whole_) madvise(static_cast<void*>(whole_), reserved_ * sizeof(WholeWrite), MADV_DONTNEED);
   host_rows_.clear();
   pool_.clear();
 }

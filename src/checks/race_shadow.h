@@ -12,6 +12,10 @@
 // kind, which names one of up to 11 authors, a lane and the bytes (144 bytes more for up to 5 authors, 192
 // for more). Older accesses are forgotten when the authors run out, which can hide a race but never invents
 // one. Rows appear when they are touched.
+//
+// Much memory is written once by a launch, row by row, and touched by nobody else until a later one. Such rows are not
+// touched at all: 64 bits for each (WholeWrite) say who wrote all of it. They are spread into the row when somebody
+// asks for it.
 #pragma once
 
 #include <array>
@@ -76,6 +80,7 @@ struct Touch {
 };
 
 struct RowMark {
+  static constexpr uint8_t kOneLane = 7;  // a shift by which all bytes of a row are one lane's
   Who who;
   uint16_t words = 0;  // of the row; 0: nothing
   int16_t base = 0;    // byte b belongs to lane base + (b >> shift) * stride
@@ -93,6 +98,21 @@ struct RowMark {
   Touch at(uint32_t word) const;
   // Whether `at` says all.
   bool fits_cells() const { return shift >= 2 || stride <= 15; }
+};
+
+// A weak write of all words of a row: its mark in 64 bits, those of a Who. In place of the order, which is weak, and of
+// the two highest bits of the block, which are zero, they hold a code of the lanes:
+//
+//   0      two bytes each, from lane 0 on
+//   1      all of them lane 0: copies and fills
+//   2-15   1 << shift bytes each, for shifts of 2 to 4: 1 << (shift - 1), plus which row of the warp's run it is
+struct WholeWrite {
+  static constexpr uint64_t kOther = 1;  // no Who, as its block is 0: the row has more to say
+  uint64_t bits = 0;                     // 0: nothing was ever written or read
+
+  // `kOther` where it is no weak write of a whole row, or not by neighbouring lanes.
+  static WholeWrite of(const RowMark& mark);
+  RowMark mark() const;
 };
 
 struct Cells {
@@ -163,14 +183,32 @@ class RowShadow {
 
   Row& at(vgpu::Address address) {
     const uint64_t index = (address - base_) / kRowBytes;
-    return index < count_ && address >= base_ ? rows_[index] : host_row(address);
+    if (index >= count_ || address < base_) return host_row(address);
+    if (whole_[index].bits != WholeWrite::kOther) spread(index);
+    return rows_[index];
+  }
+  // What is known of a row of which a whole write may be all there is; null: it has a Row only.
+  WholeWrite* whole(vgpu::Address address) {
+    const uint64_t index = (address - base_) / kRowBytes;
+    return index < count_ ? whole_ + index : nullptr;
   }
   // The rows of [low, high) will be wanted soon; what lies between the first and the last does not count.
   void prefetch(vgpu::Address low, vgpu::Address high) const {
     const uint64_t first = (low - base_) / kRowBytes, last = (high - 1 - base_) / kRowBytes;
     if (first >= count_ || last >= count_) return;
+    __builtin_prefetch(whole_ + first, 1);
     __builtin_prefetch(rows_ + first, 1);
     __builtin_prefetch(reinterpret_cast<const char*>(rows_ + last + 1) - 1, 1);
+  }
+  // Whether more than a whole write is known of a row, as far as can be seen without its lock.
+  bool is_detailed(vgpu::Address address) const {
+    const uint64_t index = (address - base_) / kRowBytes;
+    return index >= count_ || __atomic_load_n(&whole_[index].bits, __ATOMIC_RELAXED) == WholeWrite::kOther;
+  }
+  // The same where whole rows are expected to be written.
+  void prefetch_whole(vgpu::Address low) const {
+    const uint64_t first = (low - base_) / kRowBytes;
+    if (first < count_) __builtin_prefetch(whole_ + first, 1);
   }
   // Makes a row apart, with what its marks say, and room for one who touches it now.
   Cells* take_apart(Row& row, Who now);
@@ -179,11 +217,13 @@ class RowShadow {
 
  private:
   Row& host_row(vgpu::Address address);
+  void spread(uint64_t index);
 
   static constexpr uint64_t kChunkRows = 512;
   vgpu::Address base_;
-  uint64_t count_;
-  Row* rows_ = nullptr;
+  uint64_t count_, reserved_ = 0;
+  Row* rows_ = nullptr;  // of one whose whole_ is not kOther, nothing counts
+  WholeWrite* whole_ = nullptr;
   std::mutex mutex_;  // of what follows
   std::unordered_map<uint64_t, std::unique_ptr<Row[]>> host_rows_;
   CellPool pool_;

@@ -112,6 +112,7 @@ class Emitter {
   Value within(const Operation& op, Value address, uint64_t span, Value& host);
   void load_vectors(const Operation& op, const Form& form, const Place& place);
   Value load_apart(const Operation& op, const Form& form, const Place& place);
+  void prefetch_next(const Operation& op, const Form& form, const Place& place);
   void load_scalars(const Operation& op, const Form& form, const Place& place);
   void store_vectors(const Operation& op, const Form& form, const Place& place);
   Value widen(const Operation& op, Value v) const;
@@ -122,6 +123,7 @@ class Emitter {
   void note_store(size_t i, const Form& form, const Place& place);
   void require(Value good, BlockRef otherwise);
   void require_defined(const Operation& op, Value address, uint64_t bytes, BlockRef otherwise);
+  void require_defined_apart(const Operation& op, const Form& form, Value address, BlockRef otherwise);
   void push_load(size_t i, const Form& form, const Place& place);
 };
 

@@ -46,6 +46,12 @@ Form by_halves(Form f, int64_t bytes) {
   return f;
 }
 
+bool is_evenly_spaced(const Form& f) {
+  for (unsigned l = 0; l < kLanes; ++l)
+    if (f.step[l] != f.step[1] * l) return false;
+  return !f.two;
+}
+
 uint32_t bytes_of(const Operation& op) {
   return op.element_bytes * static_cast<uint32_t>(std::max(op.to.size(), op.from.size()));
 }
@@ -117,6 +123,23 @@ Emitter::Place Emitter::find_place(const Operation& op, const Form& f) {
         middle ? ir_.add(place.first, ir_.constant(64, static_cast<uint64_t>(middle))) : place.first;
   }
   return place;
+}
+
+// Most instructions go on by equal steps: in a loop, or from one warp of the block to the next. Rows of a matrix are
+// too far apart for the CPU to notice, and a warp does too much between two loads for it to look ahead by itself.
+void Emitter::prefetch_next(const Operation& op, const Form& f, const Place& place) {
+  constexpr uint64_t kLine = 64, kMostLines = 4;
+  const uint64_t bytes = bytes_of(op) * uint64_t{f.two ? kHalf : kLanes};
+  Value last_at = ir_.offset(sites_, op.site * sizeof(SiteRange) + offsetof(SiteRange, last));
+  Value step = ir_.sub(place.first, ir_.load(ir_.integer(64), last_at, 8));
+  ir_.store(place.first, last_at, 8);
+  for (Value host : {place.host, place.host_second}) {
+    if (!host) continue;
+    Value ahead = ir_.offset(host, step);
+    for (uint64_t at = 0; at < bytes && at < kMostLines * kLine; at += kLine)
+      ir_.intrinsic("llvm.prefetch", {ir_.pointer()},
+                    {ir_.offset(ahead, at), ir_.constant(32, 0), ir_.constant(32, 3), ir_.constant(32, 1)});
+  }
 }
 
 void Emitter::load_scalars(const Operation& op, const Form& f, const Place& place) {
@@ -222,8 +245,10 @@ void Emitter::emit_access(size_t i) {
   const Operation& op = flow_.operations[i];
   const Form f = by_halves(form(op.address), bytes_of(op));
   const Pattern pattern = pattern_of(f, op, bytes_of(op));
-  // A watched store is reported by lane unless it is a run.
-  const bool plain = pattern == Pattern::Run || (pattern == Pattern::One && op.code == Code::Load);
+  // A watched store is reported by lane unless it is a run; a watched load may be a column of a tile.
+  const bool column = pattern == Pattern::Known && op.shared && is_evenly_spaced(f);
+  const bool plain =
+      pattern == Pattern::Run || (op.code == Code::Load && (pattern == Pattern::One || column));
   if (pattern == Pattern::None || (request_.watched && !plain)) return emit_call(i, false);
   BlockRef fast = ir_.block("fast"), slow = ir_.block("slow"), done = ir_.block("done");
   const Place place = find_place(op, f);
@@ -233,6 +258,7 @@ void Emitter::emit_access(size_t i) {
     note_store(i, f, place);
   else if (request_.watched)
     note_load(i, f, place, slow);
+  if (!op.shared && pattern == Pattern::Run) prefetch_next(op, f, place);
   if (op.code == Code::Store)
     store_vectors(op, f, place);
   else if (pattern == Pattern::One)

@@ -25,7 +25,8 @@ constexpr uint64_t kMostTested = 256;
 
 static_assert(sizeof(ShapedLoad) == 32 && offsetof(ShapedLoad, shape) == offsetof(ShapedLoad, bytes) + 4);
 
-Shape shape_of(const Form& f) {
+Shape shape_of(const Form& f, uint32_t bytes) {
+  if (!f.two && !f.is_flat() && f.step[1] != bytes) return Shape::Other;
   if (f.is_flat()) return f.two ? Shape::HalfUniform : Shape::Uniform;
   return f.two ? Shape::HalfUnit : Shape::Unit;
 }
@@ -80,6 +81,21 @@ void Emitter::require_defined(const Operation& op, Value address, uint64_t bytes
   require(ir_.compare(LLVMIntEQ, all, LLVMConstAllOnes(ir_.integer(bits))), otherwise);
 }
 
+// The same for lanes that are apart, in shared memory.
+void Emitter::require_defined_apart(const Operation& op, const Form& f, Value address, BlockRef otherwise) {
+  constexpr unsigned kChains = 4;  // that do not wait for each other
+  const unsigned bits = 8 * op.element_bytes;
+  Value map = ir_.offset(shared_initialised_, address), chains[kChains] = {};
+  for (unsigned l = 0; l < kLanes; ++l) {
+    Value& chain = chains[l % kChains];
+    Value v = ir_.load(ir_.integer(bits), ir_.offset(map, static_cast<uint64_t>(f.step[l])), 1);
+    chain = chain ? ir_.both(chain, v) : v;
+  }
+  Value all = ir_.both(ir_.both(chains[0], chains[1]), ir_.both(chains[2], chains[3]));
+  Value ones = ir_.constant(bits, 0x0101010101010101 >> (64 - bits));
+  require(ir_.compare(LLVMIntEQ, ir_.both(all, ones), ones), otherwise);
+}
+
 // Adds a load to those that wait for their listeners.
 void Emitter::push_load(size_t i, const Form& f, const Place& place) {
   const Operation& op = flow_.operations[i];
@@ -97,7 +113,7 @@ void Emitter::push_load(size_t i, const Form& f, const Place& place) {
   const auto what_of = [&](Shape shape) {
     return ir_.constant(64, bytes_of(op) | static_cast<uint64_t>(shape) << 32);
   };
-  Value what = what_of(shape_of(f));
+  Value what = what_of(shape_of(f, bytes_of(op)));
   if (f.two) {  // halves that meet are one run, or one place
     const uint64_t step = f.is_flat() ? 0 : bytes_of(op) * uint64_t{kLanes / 2};
     Value meet = ir_.compare(LLVMIntEQ, ir_.sub(place.second, place.first), ir_.constant(64, step));
@@ -121,7 +137,11 @@ void Emitter::push_load(size_t i, const Form& f, const Place& place) {
 
 void Emitter::note_load(size_t i, const Form& f, const Place& place, BlockRef slow) {
   const Operation& op = flow_.operations[i];
-  const Shape shape = shape_of(f);
+  const Shape shape = shape_of(f, bytes_of(op));
+  if (shape == Shape::Other) {
+    require_defined_apart(op, f, place.first, slow);
+    return push_load(i, f, place);
+  }
   const uint64_t one = bytes_of(op), half = f.is_flat() ? one : one * kLanes / 2;
   const uint64_t first = shape == Shape::Unit ? 2 * half : half;
   if (op.shared && first > kMostTested) return ir_.go(slow), ir_.at(ir_.block("never"));
@@ -140,7 +160,7 @@ void Emitter::note_store(size_t i, const Form& f, const Place& place) {
   Value note =
       ir_.load(LLVMPointerType(type, 0), ir_.offset(runtime_, offsetof(CompiledRuntime, note_store)), 8);
   Value given[] = {warp_, inst_pointer(flow_.ranges[i].first), place.first, place.second,
-                   ir_.constant(32, static_cast<uint64_t>(shape_of(f)))};
+                   ir_.constant(32, static_cast<uint64_t>(shape_of(f, bytes_of(op))))};
   LLVMBuildCall2(ir_.b, type, note, given, 5, "");
 }
 

@@ -350,7 +350,7 @@ void report(Warp& w, const Inst& inst, const MemoryForm& form, Violation what, u
 Access ShapedLoad::access(ptx::Space space, Address* addresses) const {
   using Four = Address __attribute__((vector_size(32)));  // compilers see no vector here by themselves
   const bool steps = shape == Shape::Unit || shape == Shape::HalfUnit;
-  const Address step = steps ? bytes : 0;
+  const Address step = steps ? bytes : shape == Shape::Other ? distance() : 0;
   Four low = Four{0, step, 2 * step, 3 * step} + first, high = low + (second - first);
   for (uint32_t l = 0; l < kWarpSize / 2; l += 4) {
     std::memcpy(addresses + l, &low, sizeof low);

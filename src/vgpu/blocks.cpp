@@ -266,7 +266,7 @@ std::string where_everybody_stands(const Cluster& cluster) {
   int shown = 0;
   for (const Block& block : cluster.blocks) {
     for (const Warp& w : block.warps) {
-      std::vector<Fragment> fragments = w.others;
+      std::vector<Fragment> fragments(w.others.begin(), w.others.end());
       if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
       for (const Fragment& f : fragments) {
         if (++shown > 8) return text + "\n  …";
@@ -293,7 +293,7 @@ void stop_with(Cluster& cluster, FaultInfo::Kind kind, std::string what) {
 void report_deadlock(Cluster& cluster, const char* running) {
   for (Block& block : cluster.blocks) {
     for (Warp& w : block.warps) {
-      std::vector<Fragment> fragments = w.others;
+      std::vector<Fragment> fragments(w.others.begin(), w.others.end());
       if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
       std::stable_partition(fragments.begin(), fragments.end(),
                             [](const Fragment& f) { return f.wait == Wait::None; });

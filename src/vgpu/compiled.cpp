@@ -132,12 +132,12 @@ bool agrees(const Warp& w, const EntryCheck& check, const std::vector<LaneSteps>
   }
 }
 
-// Whether registers are what the code relies on; `trusted`: they are what they were when it was left.
-bool may_enter(const Warp& w, const CompiledVariant& variant, uint32_t entry, bool trusted) {
+// Whether registers are what the code relies on.
+bool may_enter(const Warp& w, const CompiledVariant& variant, uint32_t entry) {
   uint32_t undefined = 0;
   for (const EntryCheck& check : variant.checks[entry]) {
     if (w.poison) undefined |= w.poison[check.plane / 64];
-    if (check.scalar && !trusted && !agrees(w, check, variant.steps)) return false;
+    if (check.scalar && !agrees(w, check, variant.steps)) return false;
   }
   return undefined == 0;
 }
@@ -151,7 +151,8 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
   w.left_at = nullptr;
   if (variant != nullptr && w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused) {
     const uint32_t entry = variant->entry_of[inst.index];
-    if (entry != 0 && may_enter(w, *variant, entry - 1, trusted)) {
+    // Left at the barrier before, the code knows its registers: they are what they were, and all defined.
+    if (entry != 0 && (trusted || may_enter(w, *variant, entry - 1))) {
       const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);
       // Left where it was entered: the interpreter takes this instruction, or nobody would get any further.
       if (next != &inst) return next;

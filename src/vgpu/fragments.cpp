@@ -55,9 +55,9 @@ void keep(Warp& w, const Inst* pc, uint32_t lanes, Wait wait = Wait::None, uint3
 
 const Inst* run_fragment(Warp& w, size_t index) {
   const Fragment chosen = w.others[index];
-  w.others.erase(w.others.begin() + static_cast<ptrdiff_t>(index));
+  w.others.erase(w.others.begin() + index);
   load(w, chosen);
-  absorb_equals(w, chosen.pc);
+  if (!w.others.empty()) absorb_equals(w, chosen.pc);
   return w.pc = chosen.pc;
 }
 
@@ -80,7 +80,7 @@ void recheck_collectives(Warp& w) {
 void take_from_waiting(Warp& w, const Inst* pc, uint32_t lanes) {
   for (Fragment& f : w.others)
     if (f.wait == Wait::Collective && f.pc == pc && f.frame == w.frame) f.lanes &= ~lanes;
-  std::erase_if(w.others, [](const Fragment& f) { return f.lanes == 0; });
+  w.others.erase_if([](const Fragment& f) { return f.lanes == 0; });
   w.active |= lanes;
 }
 
@@ -128,6 +128,7 @@ void set_aside(Warp& w, const Inst* pc, uint32_t lanes) {
 }
 
 const Inst* next_ready(Warp& w) {
+  if (w.others.size() == 1 && w.others[0].wait == Wait::None) return run_fragment(w, 0);
   size_t best = w.others.size();
   const size_t first = w.drift != 0 && stays_apart(w) && !w.others.empty() ? draw(w) % w.others.size() : 0;
   for (size_t k = 0; k < w.others.size(); ++k) {

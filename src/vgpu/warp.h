@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "vgpu/code.h"
 #include "vgpu/memory.h"
 #include "vgpu/skip.h"
@@ -74,6 +75,7 @@ struct SiteRange {
   Address low = 1, high = 0;       // [low, high): live and backed
   ptrdiff_t delta = 0;             // host pointer = address + delta
   uint8_t* initialised = nullptr;  // bit (address - low) of it; null where it is not tracked
+  Address last = 0;                // where compiled code was last, to guess where it will be next
 };
 
 struct Warp {
@@ -102,7 +104,7 @@ struct Warp {
   bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving, loops cut short)
   uint64_t executed = 0;    // warp instructions
   uint64_t turn_began = 0;  // `executed` at the start of its turn
-  std::vector<Fragment> others;                // fragments that are not running
+  SmallVector<Fragment, 2> others;             // fragments that are not running
   std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;                  // lane-major local memory, local_stride a lane
   uint32_t local_stride = 0;

@@ -68,7 +68,10 @@ struct ShapedLoad {
   const Inst* inst;
   Address first, second;  // of lanes 0 and 16
   uint32_t bytes;         // per lane
-  Shape shape;            // not Other
+  Shape shape;            // Other (of shared memory only): all lanes the same distance apart
+
+  // From one lane to the next, of Shape::Other.
+  Address distance() const { return static_cast<Address>(static_cast<int64_t>(second - first) / 16); }
 
   // The same as an access. `addresses` has room for 32.
   Access access(ptx::Space space, Address* addresses) const;

@@ -172,6 +172,40 @@ $loop:
               "a tiled product, nearly");
 }
 
+// Of what is all written, read by columns: 8, 12 and 16 bytes apart, forwards and backwards; and beyond what is written.
+TEST(Compiled, ReadsColumnsOfATile) {
+  const auto read = [](const std::string& address) {
+    return "  " + address + "\n  ld.shared.f32 %f3, [%r14];\n  add.rn.f32 %f1, %f1, %f3;\n";
+  };
+  const std::string reads =
+      read("mad.lo.u32 %r14, %r4, 8, %r10;") + read("mad.lo.u32 %r14, %r4, 12, %r10;") +
+      read("mad.lo.u32 %r14, %r4, 16, %r10;") +
+      read("mul.lo.u32 %r15, %r4, 8; add.u32 %r14, %r10, 504; sub.u32 %r14, %r14, %r15;") +
+      read("mad.lo.u32 %r14, %r4, 36, %r10;");
+  expect_same(kernel(R"(
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  add.s64 %rd5, %rd2, %rd3;
+  mov.u32 %r10, tile;
+  shl.b32 %r11, %r1, 2;
+  add.u32 %r12, %r10, %r11;
+  ld.global.f32 %f2, [%rd4];
+  st.shared.f32 [%r12], %f2;
+  st.shared.f32 [%r12+192], %f2;
+  st.shared.f32 [%r12+448], %f2;
+  st.shared.f32 [%r12+704], %f2;
+  st.shared.f32 [%r12+960], %f2;
+  mov.f32 %f1, 0f00000000;
+  bar.sync 0;
+)" + reads + R"(
+  bar.sync 0;
+  st.shared.f32 [%r12], %f1;
+  bar.sync 0;
+)" + reads + R"(
+  st.global.f32 [%rd5], %f1;)"),
+              "columns");
+}
+
 TEST(Compiled, LanesPartAndMeetAgain) {
   expect_same(kernel(R"(
   mul.wide.u32 %rd3, %r2, 4;

@@ -192,12 +192,16 @@ const Inst* barrier(Warp& w, const Inst& i) {
   if (const uint32_t rest = w.active & ~lanes) return diverge(w, &i + 1, rest, &i);
   const uint32_t* id = w.plane<uint32_t>(form.id);
   const uint32_t chosen = id[first_lane(lanes)];
-  uint32_t together = 0;
-  for (uint32_t l = 0; l < kWarpSize; ++l)
-    if ((lanes >> l & 1) && id[l] == chosen) together |= 1u << l;
-  if (together != lanes) {
-    set_aside(w, &i, lanes & ~together);
-    lanes = together;
+  uint32_t differs = 0;
+  for (uint32_t l = 0; l < kWarpSize; ++l) differs |= id[l] ^ chosen;
+  if (differs != 0) {
+    uint32_t together = 0;
+    for (uint32_t l = 0; l < kWarpSize; ++l)
+      if ((lanes >> l & 1) && id[l] == chosen) together |= 1u << l;
+    if (together != lanes) {
+      set_aside(w, &i, lanes & ~together);
+      lanes = together;
+    }
   }
   if (chosen >= kBlockBarriers)
     return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes),
