@@ -12,7 +12,7 @@ TEST(Gates, TheNearestOnEachSideIsKept) {
   Margins margins;
   EXPECT_FALSE(margins.of(Gate::Bound).measured());
   for (const double share : {0.5, 0.9, 0.2}) margins.add(Gate::Bound, share, false);
-  for (const double share : {7.0, 1.5}) margins.add(Gate::Bound, share, true);
+  for (const double share : {7.0, 1.5, 3.0}) margins.add(Gate::Bound, share, true);
   margins.add(Gate::Bound, std::nan(""), true);
   EXPECT_EQ(margins.of(Gate::Bound).below, 0.9);
   EXPECT_EQ(margins.of(Gate::Bound).beyond, 1.5);
@@ -23,6 +23,7 @@ TEST(Gates, TheNearestOnEachSideIsKept) {
   others.add(Gate::Bound, 0.95, false);
   others.add(Gate::Bound, 1.2, true);
   margins.add(others);
+  margins.add(Margins());  // changes nothing
   EXPECT_EQ(margins.of(Gate::Bound).below, 0.95);
   EXPECT_EQ(margins.of(Gate::Bound).beyond, 1.2);
   EXPECT_EQ(margins.of(Gate::Bound).largest, 7);
