@@ -4,6 +4,7 @@
 #include <random>
 
 #include "checks/race_settled.h"
+#include "checks/race_shadow.h"
 
 namespace assay::checks {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using vgpu::Address;
 
 constexpr Address kBase = Address{1} << 40;
-constexpr uint32_t kRows = 24, kRowBytes = 64, kGrid = 5, kOtherGrid = 7;  // whose bits include the first
+constexpr uint32_t kRows = 24, kGrid = 5, kOtherGrid = 7;  // whose bits include the first
 
 // Rows of every state: of this grid and another, open and settled words, stores.
 void fill(SettledRows& rows, std::mt19937& random) {
