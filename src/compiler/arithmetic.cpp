@@ -34,6 +34,28 @@ bool is_float(Code code) {
   return code >= Code::FloatAdd && code <= Code::FloatAbs;
 }
 
+// The rounding of one AVX-512 instruction, without exceptions.
+uint64_t embedded_rounding(Mod rounding) {
+  constexpr uint64_t kNearest = 0, kDown = 1, kUp = 2, kTowardZero = 3, kNoExceptions = 8;
+  return kNoExceptions | (rounding == Mod::rm   ? kDown
+                          : rounding == Mod::rp ? kUp
+                          : rounding == Mod::rz ? kTowardZero
+                                                : kNearest);
+}
+
+// As numerics/arith.h does it: to [+0, 1], and a NaN becomes +0.
+Value saturated(Ir& ir, Value x) {
+  TypeRef type = LLVMTypeOf(x);
+  const auto limit = [&](double value) {
+    Value one = LLVMConstReal(ir.real(32), value);
+    if (!Ir::is_vector(x)) return one;
+    std::vector<Value> lanes(LLVMGetVectorSize(type), one);
+    return LLVMConstVector(lanes.data(), static_cast<unsigned>(lanes.size()));
+  };
+  Value low = ir.select(LLVMBuildFCmp(ir.b, LLVMRealOGT, x, limit(0), ""), x, limit(0));
+  return ir.select(LLVMBuildFCmp(ir.b, LLVMRealOLT, low, limit(1), ""), low, limit(1));
+}
+
 }  // namespace
 
 TypeRef Emitter::like_real(Value v, unsigned bits) const {
@@ -69,7 +91,7 @@ Value Emitter::apply_float(const Operation& op, const std::vector<Value>& from) 
       r = LLVMBuildFMul(ir_.b, x[0], x[1], "");
       break;
     case Code::FloatFma:
-      r = ir_.intrinsic("llvm.fma", {real}, x);
+      r = op.rounding == Mod::rn ? ir_.intrinsic("llvm.fma", {real}, x) : directed_fma(op, x);
       break;
     case Code::FloatNeg:
       r = LLVMBuildFNeg(ir_.b, x[0], "");
@@ -89,7 +111,24 @@ Value Emitter::apply_float(const Operation& op, const std::vector<Value>& from) 
       return ir_.select(LLVMBuildFCmp(ir_.b, LLVMRealUNO, x[0], x[0], ""), from[1], v);
     }
   }
+  if (op.saturates) r = saturated(ir_, r);
   return ir_.cast(r, integer);
+}
+
+Value Emitter::directed_fma(const Operation& op, const std::vector<Value>& x) {
+  Value rounding = ir_.constant(32, embedded_rounding(op.rounding));
+  if (!Ir::is_vector(x[0]))
+    return ir_.intrinsic("llvm.x86.avx512.vfmadd.f32", {}, {x[0], x[1], x[2], rounding});
+  Value halves[2];
+  std::vector<unsigned> all;
+  for (unsigned l = 0; l < kLanes; ++l) all.push_back(l);
+  for (unsigned half = 0; half < 2; ++half) {
+    const std::vector<unsigned> order(all.begin() + half * kHalf, all.begin() + (half + 1) * kHalf);
+    const auto part = [&](Value v) { return ir_.shuffle(v, LLVMGetUndef(LLVMTypeOf(v)), order); };
+    halves[half] =
+        ir_.intrinsic("llvm.x86.avx512.vfmadd.ps.512", {}, {part(x[0]), part(x[1]), part(x[2]), rounding});
+  }
+  return ir_.shuffle(halves[0], halves[1], all);
 }
 
 Value Emitter::apply_integer(const Operation& op, const std::vector<Value>& from) {
@@ -168,6 +207,8 @@ Value Emitter::apply(const Operation& op, const std::vector<Value>& from) {
         op.is_signed ? LLVMBuildSIToFP(ir_.b, from[0], real, "") : LLVMBuildUIToFP(ir_.b, from[0], real, "");
     return ir_.cast(r, LLVMTypeOf(from[0]));
   }
+  if (op.code == Code::FloatSaturate)
+    return ir_.cast(saturated(ir_, ir_.cast(from[0], like_real(from[0], 32))), LLVMTypeOf(from[0]));
   return apply_integer(op, from);
 }
 

@@ -96,6 +96,7 @@ class Emitter {
   Value apply(const Operation& op, const std::vector<Value>& from);
   Value apply_integer(const Operation& op, const std::vector<Value>& from);
   Value apply_float(const Operation& op, const std::vector<Value>& from);
+  Value directed_fma(const Operation& op, const std::vector<Value>& x);  // AVX-512
   Value compare(const Operation& op, Value x, Value y);
   void check_widening(size_t i);
   TypeRef like_real(Value v, unsigned bits) const;

@@ -279,6 +279,7 @@ class Forms {
       case Code::FloatNeg:
       case Code::FloatAbs:
       case Code::FloatFromInteger:
+      case Code::FloatSaturate:
         return all_flat(op);
       default:
         return vector_form();

@@ -162,11 +162,19 @@ class Translator {
   }
 
   // f32 rounded to nearest, subnormals and all. (A NaN of f64 keeps its payload, which handlers know how to do.)
-  bool is_plain_float() const {
+  bool is_plain_float() {
     if (inst_.type() != Type::F32) return false;
+    op_.saturates = inst_.has(Mod::sat);
     for (Mod mod : inst_.mods)
-      if (mod != Mod::rn) return false;
+      if (mod != Mod::rn && mod != Mod::sat) return false;
     return true;
+  }
+
+  // AVX-512 rounds each instruction as it says; before, the CPU's control register would have to change.
+  bool is_directed_fma() {
+    if (inst_.type() != Type::F32 || inst_.mods.size() != 1 || !request_.avx512) return false;
+    op_.rounding = inst_.mods[0];
+    return op_.rounding == Mod::rz || op_.rounding == Mod::rm || op_.rounding == Mod::rp;
   }
 
   bool translate() {
@@ -183,7 +191,7 @@ class Translator {
       case Opcode::mad:
         return multiply_add();
       case Opcode::fma:
-        return is_plain_float() && same(Code::FloatFma, 3);
+        return (is_plain_float() || is_directed_fma()) && same(Code::FloatFma, 3);
       case Opcode::and_:
         return logic(Code::And, Code::PredicateAnd);
       case Opcode::or_:
@@ -338,6 +346,9 @@ class Translator {
     if (d == Type::F32 && is_integer(s) && from_bits == 32)
       return inst_.mods.size() == 1 && inst_.has(Mod::rn) && to(0, 32) && from(1, s, 32) &&
              set(Code::FloatFromInteger, 32);
+    if (d == Type::F32 && s == Type::F32)
+      return inst_.mods.size() == 1 && inst_.has(Mod::sat) && to(0, 32) && from(1, s, 32) &&
+             set(Code::FloatSaturate, 32);
     if (!is_integer(d) || !is_integer(s) || !inst_.mods.empty()) return false;
     return to(0, bits) && from(1, s, from_bits) && set(Code::Extend, bits);
   }

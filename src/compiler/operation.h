@@ -45,6 +45,7 @@ enum class Code : uint8_t {
   FloatAbs,
   FloatCompare,
   FloatFromInteger,
+  FloatSaturate,
   PredicateAnd,
   PredicateOr,
   PredicateXor,
@@ -69,9 +70,11 @@ struct Operation {
   uint32_t bits = 0;       // of the operation; of Compare: of what is compared
   uint32_t from_bits = 0;  // of the sources of Extend, MulWide, MadWide, FloatFromInteger
   bool is_signed = false;
-  ptx::Mod compare{};        // Compare, FloatCompare
-  std::vector<uint32_t> to;  // registers; of a Load, by element
-  std::vector<Source> from;  // of a Store: the elements
+  ptx::Mod compare{};                // Compare, FloatCompare
+  ptx::Mod rounding = ptx::Mod::rn;  // FloatFma
+  bool saturates = false;            // FloatAdd, FloatSub, FloatMul, FloatFma
+  std::vector<uint32_t> to;          // registers; of a Load, by element
+  std::vector<Source> from;          // of a Store: the elements
   // Load and Store
   bool shared = false;
   Source address;

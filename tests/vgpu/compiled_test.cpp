@@ -172,6 +172,41 @@ $loop:
               "a tiled product, nearly");
 }
 
+// In lanes, and of what is the same in all of them: the first number of the input times the first and the second.
+TEST(Compiled, RoundsAndSaturatesAsItIsTold) {
+  std::string body = R"(
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  mad.lo.u32 %r10, %r2, 48, 0;
+  cvt.u64.u32 %rd5, %r10;
+  add.s64 %rd5, %rd2, %rd5;
+  setp.ge.u32 %p1, %r2, 80;
+  @%p1 bra $end;
+  ld.global.f32 %f1, [%rd4];
+  ld.global.f32 %f2, [%rd4+4];
+  ld.global.f32 %f3, [%rd4+8];
+  ld.global.f32 %f11, [%rd1];
+  ld.global.f32 %f12, [%rd1+12];
+)";
+  int at = 0;
+  for (const std::string operation :
+       {"fma.rm.f32 R, A, B, C;", "fma.rp.f32 R, A, B, C;", "fma.rz.f32 R, A, B, C;",
+        "fma.rn.sat.f32 R, A, B, C;", "add.sat.f32 R, A, B;", "cvt.sat.f32.f32 R, A;"}) {
+    for (const bool same : {false, true}) {
+      std::string line = operation;
+      const auto put = [&](const char* name, const char* reg) {
+        if (const size_t where = line.find(name); where != std::string::npos) line.replace(where, 1, reg);
+      };
+      put("R", same ? "%f15" : "%f5");
+      put("A", same ? "%f11" : "%f1");
+      put("B", same ? "%f12" : "%f2");
+      put("C", same ? "%f12" : "%f3");
+      body += line + " st.global.f32 [%rd5+" + std::to_string(4 * at++) + "], " + (same ? "%f15;" : "%f5;");
+    }
+  }
+  expect_same(kernel(body + "\n$end:"), "rounding and saturation");
+}
+
 // Of what is all written, read by columns: 8, 12 and 16 bytes apart, forwards and backwards; and beyond what is written.
 TEST(Compiled, ReadsColumnsOfATile) {
   const auto read = [](const std::string& address) {
@@ -405,8 +440,12 @@ class Writer {
     static constexpr const char* kInteger[] = {"add.u32", "sub.u32", "mul.lo.u32", "and.b32",
                                                "or.b32",  "xor.b32", "min.s32",    "max.u32",
                                                "shl.b32", "shr.u32", "shr.s32",    "rem.u32"};
-    static constexpr const char* kFloat[] = {"add.f32", "sub.f32",    "mul.f32",     "min.f32",
-                                             "max.f32", "add.rz.f32", "mul.ftz.f32", "div.rn.f32"};
+    static constexpr const char* kFloat[] = {"add.f32",     "sub.f32",       "mul.f32",     "min.f32",
+                                             "max.f32",     "add.rz.f32",    "mul.ftz.f32", "div.rn.f32",
+                                             "add.sat.f32", "mul.rn.sat.f32"};
+    static constexpr const char* kFma[] = {"fma.rn.f32", "fma.rn.sat.f32", "fma.rm.f32",
+                                           "fma.rp.f32", "fma.rz.f32",     "fma.rm.sat.f32"};
+    static constexpr const char* kUnary[] = {"neg.f32", "abs.f32", "cvt.sat.f32.f32"};
     static constexpr const char* kTest[] = {"lt.u32", "ge.s32", "eq.u32", "ne.u32", "gt.s32", "le.u32"};
     static constexpr const char* kFloatTest[] = {"lt.f32", "geu.f32", "neu.f32",
                                                  "eq.f32", "num.f32", "nan.f32"};
@@ -420,7 +459,7 @@ class Writer {
       case 3:
         return line("selp.f32 " + f() + ", " + f() + ", " + f() + ", " + p() + ";");
       case 4:
-        return line("fma.rn.f32 " + f() + ", " + f() + ", " + f() + ", " + f() + ";");
+        return line(of(kFma) + " " + f() + ", " + f() + ", " + f() + ", " + f() + ";");
       case 5:
         return line("mul.wide." + std::string(pick(2) ? "u32 " : "s32 ") + d() + ", " + r() + ", " + ri() +
                     ";");
@@ -435,7 +474,7 @@ class Writer {
       case 10:
         return line("mov.b32 " + f() + ", " + r() + ";");
       case 11:
-        return line((pick(2) ? "neg.f32 " : "abs.f32 ") + f() + ", " + f() + ";");
+        return line(of(kUnary) + " " + f() + ", " + f() + ";");
       case 12:
         return line("cvt.rn.f32." + std::string(pick(2) ? "u32 " : "s32 ") + f() + ", " + r() + ";");
       case 13:

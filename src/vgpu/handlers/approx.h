@@ -1,5 +1,5 @@
 // The approximate functions over 32 lanes: the steps of numerics/approx.h one after another. The steps
-// that are arithmetic become SIMD by themselves; the look-up in the table is a gather, or loads of its rows.
+// that are arithmetic become SIMD by themselves; the look-up loads rows of the table.
 #pragma once
 
 #include "numerics/approx.h"
@@ -14,39 +14,45 @@ struct alignas(64) Look {
   double value[kWarpSize];
 };
 
-// The sums are exact in a double, so their order does not matter.
+// Segments are loaded whole and transposed. The sums are exact in a double, so their order does not matter.
 inline void interpolate(const numerics::sfu::Segment* table, Look& look) {
-  static_assert(sizeof(numerics::sfu::Segment) == 3 * sizeof(double));
-  const double* coefficients = &table->c0;
+  static_assert(sizeof(numerics::sfu::Segment) == 4 * sizeof(double));
+  const auto row = [&](uint32_t lane) { return &table[look.segment[lane]].c0; };
 #ifdef __AVX512F__
+  // Of lanes 0 to 3 and 4 to 7, in the halves of a vector: c0 and c2 are interleaved in pairs of lanes, c1 with nothing.
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+  const __m512i third = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
   constexpr __mmask8 kEight = 0xff;  // the forms without a mask trip the compiler's warnings
 #pragma GCC unroll 4
   for (uint32_t k = 0; k < kWarpSize; k += 8) {
-    const __m256i s = _mm256_load_si256(reinterpret_cast<const __m256i*>(look.segment + k));
-    const __m256i at = _mm256_add_epi32(s, _mm256_add_epi32(s, s));
+    const auto rows = [&](uint32_t l) {
+      return _mm512_maskz_insertf64x4(kEight, _mm512_castpd256_pd512(_mm256_load_pd(row(k + l))),
+                                      _mm256_load_pd(row(k + l + 4)), 1);
+    };
+    const __m512d a = rows(0), b = rows(1), c = rows(2), d = rows(3);
+    const __m512d low_ab = _mm512_maskz_unpacklo_pd(kEight, a, b),
+                  low_cd = _mm512_maskz_unpacklo_pd(kEight, c, d);
+    const __m512d c0 = _mm512_permutex2var_pd(low_ab, first, low_cd);
+    const __m512d c1 = _mm512_permutex2var_pd(_mm512_maskz_unpackhi_pd(kEight, a, b), first,
+                                              _mm512_maskz_unpackhi_pd(kEight, c, d));
+    const __m512d c2 = _mm512_permutex2var_pd(low_ab, third, low_cd);
     const __m512d x =
         _mm512_maskz_cvtepi32_pd(kEight, _mm256_load_si256(reinterpret_cast<const __m256i*>(look.x + k)));
     const __m512d q = _mm512_maskz_cvtepi32_pd(
         kEight, _mm256_load_si256(reinterpret_cast<const __m256i*>(look.square + k)));
-    const __m512d c0 = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), kEight, at, coefficients, 8);
-    const __m512d c1 = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), kEight, at, coefficients + 1, 8);
-    const __m512d c2 = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), kEight, at, coefficients + 2, 8);
     _mm512_store_pd(look.value + k, _mm512_fmadd_pd(c2, q, _mm512_fmadd_pd(c1, x, c0)));
   }
 #else
-  // Rows of the table are loaded and transposed: without AVX-512, that is faster than gathering them.
 #pragma GCC unroll 8
   for (uint32_t k = 0; k < kWarpSize; k += 4) {
-    const auto row = [&](uint32_t l) { return coefficients + 3 * size_t{look.segment[k + l]}; };
-    const auto rows = [&](uint32_t l) {  // c0 and c1 of two lanes
-      return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row(l))), _mm_loadu_pd(row(l + 2)), 1);
-    };
-    const auto third = [&](uint32_t l) { return _mm_loadh_pd(_mm_load_sd(row(l) + 2), row(l + 1) + 2); };
-    const __m256d even = rows(0), odd = rows(1);
+    const __m256d a = _mm256_load_pd(row(k)), b = _mm256_load_pd(row(k + 1)), c = _mm256_load_pd(row(k + 2)),
+                  d = _mm256_load_pd(row(k + 3));
+    const __m256d low_ab = _mm256_unpacklo_pd(a, b), low_cd = _mm256_unpacklo_pd(c, d);
+    const __m256d c0 = _mm256_permute2f128_pd(low_ab, low_cd, 0x20);
+    const __m256d c1 = _mm256_permute2f128_pd(_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d), 0x20);
+    const __m256d c2 = _mm256_permute2f128_pd(low_ab, low_cd, 0x31);
     const __m256d x = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(look.x + k)));
     const __m256d q = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(look.square + k)));
-    const __m256d c0 = _mm256_unpacklo_pd(even, odd), c1 = _mm256_unpackhi_pd(even, odd);
-    const __m256d c2 = _mm256_insertf128_pd(_mm256_castpd128_pd256(third(0)), third(2), 1);
     _mm256_store_pd(look.value + k, _mm256_fmadd_pd(c2, q, _mm256_fmadd_pd(c1, x, c0)));
   }
 #endif
