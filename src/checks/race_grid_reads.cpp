@@ -56,6 +56,30 @@ Effect effect_of(const ptx::Instruction& inst) {
   }
 }
 
+// What a warp reads: `count` places of `bytes` bytes each.
+struct Places {
+  Address at[vgpu::kWarpSize];
+  uint32_t count, bytes;
+};
+
+// Joins pairs of places that lie side by side, in all of which the second comes equally many places later: elements of
+// half a word become words, and the rows of a fragment become one place each. False: they do not pair off.
+bool join_pairs(Places& places) {
+  uint32_t apart = 1;
+  while (apart < places.count && places.at[apart] != places.at[0] + places.bytes) apart *= 2;
+  if (apart >= places.count) return false;
+  bool pairs = true;
+  for (uint32_t k = 0; k < places.count; ++k)
+    pairs &= (k & apart) != 0 || places.at[k + apart] == places.at[k] + places.bytes;
+  if (!pairs) return false;
+  uint32_t joined = 0;
+  for (uint32_t k = 0; k < places.count; ++k)
+    if ((k & apart) == 0) places.at[joined++] = places.at[k];
+  places.count = joined;
+  places.bytes *= 2;
+  return true;
+}
+
 // The bits of the words that `bytes` bytes touch, of which the first comes first.
 uint64_t words_of(uint64_t bytes) {
   return (uint64_t{1} << bytes / 4) - 1;
@@ -222,8 +246,14 @@ bool GridReads::note(const Operation& grid, Who who, const AddressPattern& patte
 bool GridReads::note(const Operation& grid, Who who, const vgpu::Access& access) {
   if (access.shape != Shape::Other) return note(grid, who, AddressPattern(access));
   const uint64_t author = author_bits(who);
+  Places places{.count = 0, .bytes = access.bytes};
   for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
-    if (!note_range(grid, author, access.addresses[std::countr_zero(rest)], access.bytes)) return false;
+    places.at[places.count++] = access.addresses[std::countr_zero(rest)];
+  if (access.lanes == vgpu::kAllLanes)
+    while (join_pairs(places)) {
+    }
+  for (uint32_t k = 0; k < places.count; ++k)
+    if (!note_range(grid, author, places.at[k], places.bytes)) return false;
   return true;
 }
 

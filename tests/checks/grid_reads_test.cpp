@@ -17,6 +17,9 @@ using vgpu::OperationInfo;
 using vgpu::testing::Machine;
 
 // read: y[t] = x[first + t * step]; write: x[first + t] = 1; in halves of words, those at byte `first`.
+// read_tile: eight halves of words from byte `first` of the rows 0, 2, 4 and 6, as a warp reads the operand of a matrix
+// instruction: four lanes one below the other, and the next four beside them. A row has 64 bytes. Lanes from 17 on read `torn` bytes
+// further on.
 constexpr const char* kKernels = R"(
 .visible .entry read(.param .u64 x_, .param .u64 y_, .param .u64 first_, .param .u64 step_) {
   .reg .b32 %r<4>;
@@ -42,6 +45,29 @@ constexpr const char* kKernels = R"(
   ld.param.u64 %d1, [x_];
   ld.param.u64 %d2, [y_];
   ld.global.u16 %h, [%d1];
+  st.global.u16 [%d2], %h;
+  ret;
+}
+.visible .entry read_tile(.param .u64 x_, .param .u64 y_, .param .u64 first_, .param .u64 torn_) {
+  .reg .pred %p;
+  .reg .b16 %h;
+  .reg .b32 %r<5>;
+  .reg .b64 %d<6>;
+  ld.param.u64 %d1, [x_];
+  ld.param.u64 %d2, [y_];
+  ld.param.u64 %d3, [first_];
+  mov.u32 %r1, %tid.x;
+  and.b32 %r2, %r1, 3;
+  shr.u32 %r3, %r1, 2;
+  shl.b32 %r2, %r2, 7;
+  mad.lo.u32 %r4, %r3, 2, %r2;
+  cvt.u64.u32 %d4, %r4;
+  add.u64 %d4, %d4, %d3;
+  add.u64 %d5, %d1, %d4;
+  setp.ge.u32 %p, %r1, 17;
+  ld.param.u64 %d3, [torn_];
+  @%p add.u64 %d5, %d5, %d3;
+  ld.global.u16 %h, [%d5];
   st.global.u16 [%d2], %h;
   ret;
 }
@@ -142,6 +168,35 @@ TEST_F(GridReads, AreKnownByteByByteWhereWordsAreReadInPart) {
   EXPECT_TRUE(races().empty());
   launch("write_half", 1, {x_, 0});
   EXPECT_EQ(races().size(), 1u);
+}
+
+TEST_F(GridReads, OfAMatrixAreKnownByteByByte) {
+  for (const uint64_t first : {0, 2}) {
+    SCOPED_TRACE(first);
+    launch("read_tile", 32, {x_, y_, first, 0});
+    races();  // its lanes store to one place
+    const uint64_t row = 2 * 64;
+    for (const uint64_t beside : {row + first - 2, row + first + 16, row + 64 + first})
+      launch("write_half", 1, {x_, beside});
+    EXPECT_TRUE(races().empty());
+    for (const uint64_t inside : {row + first, row + first + 14, 3 * row + first + 6}) {
+      launch("write_half", 1, {x_, inside});
+      EXPECT_EQ(races().size(), 1u) << inside;
+    }
+    x_ = m_.array(std::vector<uint32_t>(256, 7u), "x");
+  }
+}
+
+// Lane 16 reads the fifth half word of row 0, lane 17 that of row 2, and 64 bytes on.
+TEST_F(GridReads, OfPairsThatAreTornAreKnownByteByByte) {
+  launch("read_tile", 32, {x_, y_, 0, 64});
+  races();
+  for (const uint64_t beside : {2 * 64 + 8, 2 * 64 + 10, 3 * 64 + 6}) launch("write_half", 1, {x_, beside});
+  EXPECT_TRUE(races().empty());
+  for (const uint64_t inside : {8, 2 * 64 + 6, 3 * 64 + 8}) {
+    launch("write_half", 1, {x_, inside});
+    EXPECT_EQ(races().size(), 1u) << inside;
+  }
 }
 
 TEST_F(GridReads, MeetAFill) {
