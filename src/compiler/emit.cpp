@@ -131,6 +131,10 @@ void Emitter::read_warp() {
   shared_bytes_ =
       LLVMBuildZExt(ir_.b, field(block, offsetof(Block, shared_bytes), ir_.integer(32)), ir_.integer(64), "");
   parameters_ = field(grid, offsetof(GridContext, parameters), p);
+  Value index = ir_.both(field(warp_, offsetof(Warp, index), ir_.integer(32)),
+                         ir_.constant(32, vgpu::SiteRange::kWarpsApart - 1));
+  own_last_ = LLVMBuildMul(ir_.b, LLVMBuildZExt(ir_.b, index, ir_.integer(64), ""),
+                           ir_.constant(64, sizeof(vgpu::Address)), "");
   if (request_.watched) {
     const auto flag = [&](size_t at) {
       return ir_.compare(LLVMIntNE, ir_.load(ir_.integer(8), ir_.offset(runtime_, at), 1),

@@ -47,6 +47,7 @@ class Emitter {
   // the thread of the host.
   Value shared_initialised_ = nullptr, reports_global_ = nullptr, reports_shared_ = nullptr,
         worker_ = nullptr;
+  Value own_last_ = nullptr;  // of SiteRange::last, as an offset in bytes
   Value counted_ = nullptr,
         slice_ = nullptr;  // variables: instructions since the warp's own count, and what it had left
 

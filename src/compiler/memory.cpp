@@ -130,7 +130,8 @@ Emitter::Place Emitter::find_place(const Operation& op, const Form& f) {
 void Emitter::prefetch_next(const Operation& op, const Form& f, const Place& place) {
   constexpr uint64_t kLine = 64, kMostLines = 4;
   const uint64_t bytes = bytes_of(op) * uint64_t{f.two ? kHalf : kLanes};
-  Value last_at = ir_.offset(sites_, op.site * sizeof(SiteRange) + offsetof(SiteRange, last));
+  Value last_at =
+      ir_.offset(ir_.offset(sites_, op.site * sizeof(SiteRange) + offsetof(SiteRange, last)), own_last_);
   Value step = ir_.sub(place.first, ir_.load(ir_.integer(64), last_at, 8));
   ir_.store(place.first, last_at, 8);
   for (Value host : {place.host, place.host_second}) {

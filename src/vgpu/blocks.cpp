@@ -194,7 +194,7 @@ bool run_round(Cluster& cluster, uint64_t round) {
   return ran;
 }
 
-// Rounds of a cluster after which it looks at the clock again: a round between two barriers may take less than a
+// Rounds after which a thread of the host looks at the clock again: a round between two barriers may take less than a
 // microsecond, and looking takes 30 ns.
 constexpr uint32_t kRoundsOfALook = 8;
 constexpr double kLook = 1;  // second of a launch after which, and then again, it reports where its warps are
@@ -450,7 +450,8 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       }
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
-    if (round % kRoundsOfALook == 0) {
+    if (++worker.rounds >= kRoundsOfALook) {
+      worker.rounds = 0;
       report_if_still_running(cluster);
       if (is_late(grid, kEndOfASample)) {
         grid.cut = true;

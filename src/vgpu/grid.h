@@ -91,6 +91,7 @@ struct PendingLoads {
 struct Worker {
   uint32_t index = 0;  // among the device's
   const Warp* running = nullptr;
+  uint32_t rounds = 0;  // of its clusters, since it last looked at the clock
   PendingLoads pending_global, pending_shared;
   std::vector<SiteRange> sites;                // by MemoryForm::site
   uint64_t generation = 0;                     // of Memory when `sites` was cleared

@@ -75,7 +75,9 @@ struct SiteRange {
   Address low = 1, high = 0;       // [low, high): live and backed
   ptrdiff_t delta = 0;             // host pointer = address + delta
   uint8_t* initialised = nullptr;  // bit (address - low) of it; null where it is not tracked
-  Address last = 0;                // where compiled code was last, to guess where it will be next
+  // Where compiled code was last, to guess where it will be next: by Warp::index, modulo kWarpsApart.
+  static constexpr uint32_t kWarpsApart = 32;
+  Address last[kWarpsApart] = {};
 };
 
 struct Warp {
