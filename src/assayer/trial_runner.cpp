@@ -1,12 +1,13 @@
 #include "assayer/trial_runner.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <future>
 #include <new>
 #include <optional>
 
@@ -237,10 +238,9 @@ void TrialRunner::judge_load(const Trial& trial, const Observation& observation,
     add(*observation.load->graph_difference, Severity::Warning, "graph");
 }
 
-void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& bindings, TrialResult& result,
-                              bool diagnose) {
+judge::Options TrialRunner::judge_options(bool tensor_cores, bool diagnose) const {
   judge::Options options;
-  options.tensor_cores = !result.wider_budgets.empty();
+  options.tensor_cores = tensor_cores;
   options.diagnose = diagnose;
   options.margins = options_.margins;
   options.seed = options_.seed;
@@ -248,7 +248,15 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
   options.max_work *= static_cast<double>(sample_) / static_cast<double>(options.max_elements);
   options.max_elements = sample_;
   options.hints = hints_;
+  return options;
+}
+
+void TrialRunner::judge_calls(const std::vector<Bindings>& bindings,
+                              const std::vector<judge::Foreseen>& foreseen, TrialResult& result,
+                              bool diagnose) {
+  judge::Options options = judge_options(!result.wider_budgets.empty(), diagnose);
   for (std::size_t i = 0; i < result.calls.size(); ++i) {
+    options.foreseen = i < foreseen.size() ? &foreseen[i] : nullptr;
     auto judgement = judge::judge(contract_, reference_, bindings[i], result.calls[i].outputs, options);
     if (!judgement) {
       result.state = TrialState::Unjudgeable;
@@ -262,6 +270,22 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
     if (options_.margins) result.margins.add(judgement->margins);
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
   }
+}
+
+// What the reference says of the calls, evaluated while they run. Which budgets will be asked for is a guess.
+std::future<std::vector<judge::Foreseen>> TrialRunner::foresee(const std::vector<Bindings>& bindings) const {
+  judge::Options options = judge_options(used_tensor_cores_, false);
+  return std::async(std::launch::async, [this, &bindings, options = std::move(options)] {
+    // The kernel goes first: how long it runs is measured, and limited.
+    constexpr int kBehindTheKernel = 5;
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBehindTheKernel);
+    if (contract_.reference.kind == contract::ReferenceKind::Torch)
+      reference_.expect_ahead(bindings[0], options.tensor_cores);
+    std::vector<judge::Foreseen> foreseen;
+    for (const Bindings& one : bindings)
+      foreseen.push_back(judge::foresee(contract_, reference_, one, options));
+    return foreseen;
+  });
 }
 
 double TrialRunner::time_left() {
@@ -368,12 +392,8 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
 void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
                           TrialResult& result) {
   runner_.set_timeout(time_limit());
-  // A reference in a process of its own is evaluated meanwhile. Which budget is asked for then is a guess.
-  std::future<void> ahead;
-  if (contract_.reference.kind == contract::ReferenceKind::Torch)
-    ahead = std::async(std::launch::async, [&] { reference_.expect_ahead(bindings[0], used_tensor_cores_); });
+  std::future<std::vector<judge::Foreseen>> ahead = foresee(bindings);
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
-  if (ahead.valid()) ahead.wait();
   note_launches(trial, observation);
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) {
@@ -393,9 +413,10 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
         LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel), launch->launched_at};
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
+  const std::vector<judge::Foreseen> foreseen = ahead.get();
   used_tensor_cores_ = !result.wider_budgets.empty();
   if (result.state == TrialState::Judged && !has_error(result.findings))
-    judge_calls(trial, bindings, result, diagnose);
+    judge_calls(bindings, foreseen, result, diagnose);
   std::stable_partition(result.findings.begin(), result.findings.end(),
                         [](const Finding& f) { return f.severity == Severity::Error; });
 }

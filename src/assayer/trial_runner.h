@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <optional>
 #include <set>
 #include <utility>
@@ -138,8 +139,10 @@ class TrialRunner {
   Result<std::vector<contract::Bindings>> inputs_of(const trial::Trial& trial) const;
   void observe(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings, bool diagnose,
                TrialResult& result);
-  void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
-                   TrialResult& result, bool diagnose);
+  judge::Options judge_options(bool tensor_cores, bool diagnose) const;
+  std::future<std::vector<judge::Foreseen>> foresee(const std::vector<contract::Bindings>& bindings) const;
+  void judge_calls(const std::vector<contract::Bindings>& bindings,
+                   const std::vector<judge::Foreseen>& foreseen, TrialResult& result, bool diagnose);
   void note_use(const subject::Observation& observation);
   void judge_load(const trial::Trial& trial, const subject::Observation& observation,
                   TrialResult& result) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "judge/buckets.h"
@@ -268,16 +269,12 @@ std::vector<int64_t> some_of(const std::vector<int64_t>& elements, int64_t most)
   return some;
 }
 
-// As many elements as the work allows, knowing the length of the sums only after a first look.
-Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindings& bindings,
-                                        const std::string& output, const contract::Tensor& tensor,
-                                        const reference::BudgetOptions& budget, const Options& options) {
-  const auto choose = [&](int64_t most) {
-    return options.on_read ? some_of(options.elements.find(output)->second, most)
-                           : choose_elements(tensor, most, options.seed);
-  };
-  std::vector<int64_t> elements = choose(options.max_elements);
-  if (elements.size() <= kLeastAffordable || reference.is_elementwise(output)) return elements;
+// How many of these elements the work allows, knowing the length of the sums only after a first look.
+Result<int64_t> affordable(const Reference& reference, const Bindings& bindings, const std::string& output,
+                           const std::vector<int64_t>& elements, const reference::BudgetOptions& budget,
+                           const Options& options) {
+  const auto all = static_cast<int64_t>(elements.size());
+  if (elements.size() <= kLeastAffordable || reference.is_elementwise(output)) return all;
   std::vector<int64_t> probe;
   for (std::size_t i = 0; i < kProbeElements; ++i)
     probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
@@ -286,10 +283,32 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
   const double terms = *std::max_element(first->terms.begin(), first->terms.end());
   const double most = std::max(static_cast<double>(kLeastAffordable),
                                options.max_work / (std::max(1.0, terms) * reference.cost_of_term(output)));
-  if (most < static_cast<double>(elements.size())) {
-    elements = choose(static_cast<int64_t>(most));
-  }
-  return elements;
+  return most < static_cast<double>(all) ? static_cast<int64_t>(most) : all;
+}
+
+Result<std::vector<int64_t>> elements_of(const Reference& reference, const Bindings& bindings,
+                                         const std::string& output, const contract::Tensor& tensor,
+                                         const reference::BudgetOptions& budget, const Options& options) {
+  const auto choose = [&](int64_t most) {
+    return options.on_read ? some_of(options.elements.find(output)->second, most)
+                           : choose_elements(tensor, most, options.seed);
+  };
+  std::vector<int64_t> elements = choose(options.max_elements);
+  const auto most = affordable(reference, bindings, output, elements, budget, options);
+  if (!most) return most.error();
+  return *most < static_cast<int64_t>(elements.size()) ? choose(*most) : std::move(elements);
+}
+
+// Elements that depend on no others are looked at in pieces, most of them only once.
+bool is_screened(const Reference& reference, const std::string& output, std::size_t elements,
+                 const Options& options) {
+  return elements > kFewElements && !options.margins && !options.on_read && reference.is_elementwise(output);
+}
+
+const reference::Expectation* foreseen(const Options& options, const std::string& output) {
+  if (!options.foreseen || options.foreseen->tensor_cores != options.tensor_cores) return nullptr;
+  const auto found = options.foreseen->outputs.find(output);
+  return found == options.foreseen->outputs.end() ? nullptr : &found->second;
 }
 
 Result<void> judge_output(const Contract& contract, const Reference& reference, const Bindings& bindings,
@@ -298,14 +317,16 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   const bool partly = static_cast<bool>(options.on_read);
   const reference::BudgetOptions budget{
       .tensor_cores = options.tensor_cores, .threads = options.threads, .on_read = options.on_read};
-  const auto elements = told ? Result<std::vector<int64_t>>(*told)
-                             : affordable(reference, bindings, output, tensor, budget, options);
+  const reference::Expectation* known = told ? nullptr : foreseen(options, output);
+  const auto elements = told    ? Result<std::vector<int64_t>>(*told)
+                        : known ? Result<std::vector<int64_t>>(known->element)
+                                : elements_of(reference, bindings, output, tensor, budget, options);
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
                            partly || sums_are_coherent(bindings, reference.summed_inputs(output)),
                            useful_threads(options.threads)};
-  if (elements->size() > kFewElements && !options.margins && !partly && reference.is_elementwise(output)) {
+  if (is_screened(reference, output, elements->size(), options)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);
     if (!seen) return seen.error();
     if (!seen->suspicious) {
@@ -313,9 +334,11 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
       return {};
     }
   }
-  const auto expected = reference.expect(bindings, output, *elements, budget);
-  if (!expected) return expected.error();
-  Measured measured = measure(output, tensor, *expected, how);
+  const auto asked = known ? Result<reference::Expectation>(reference::Expectation{})
+                           : reference.expect(bindings, output, *elements, budget);
+  if (!asked) return asked.error();
+  const reference::Expectation& expected = known ? *known : *asked;
+  Measured measured = measure(output, tensor, expected, how);
   if (!partly) {
     const auto admitted = admit_masked(reference, bindings, tensor, budget, measured);
     if (!admitted) return admitted.error();
@@ -328,9 +351,9 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   }
   Failure failure = find_failure(measured);
   if (partly) failure.failing.clear();
-  if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);
+  if (options.margins) add_margins(Gauge(tensor, expected, how), measured, judgement.margins);
   if (!failure.any()) return {};
-  if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
+  if (failure.worst) failure.text = text_of(Gauge(tensor, expected, how).compared(failure.worst_at));
   const Named named = name_failure(measured, failure, reference, bindings, options, judgement.margins);
   judgement.findings.push_back({.kind = named.kind,
                                 .severity = severity_of(contract, failure),
@@ -339,6 +362,29 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
 }
 
 }  // namespace
+
+Foreseen foresee(const Contract& contract, const Reference& reference, const Bindings& bindings,
+                 const Options& options) {
+  Foreseen seen{options.tensor_cores, {}};
+  if (!reference.is_formula() || options.on_read || !reference.choices(bindings).empty()) return seen;
+  // What cannot be told now, an error among it, judge() will ask again.
+  const reference::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  for (const contract::TensorSpec* spec : contract.outputs()) {
+    const auto extents = spec->extents(bindings.shape);
+    if (!extents) continue;
+    int64_t count = 1;
+    for (const int64_t extent : *extents) count *= extent;
+    if (count == 0 || count > options.max_elements) continue;
+    std::vector<int64_t> all(static_cast<std::size_t>(count));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    if (is_screened(reference, spec->name, all.size(), options)) continue;
+    const auto most = affordable(reference, bindings, spec->name, all, budget, options);
+    if (!most || *most < count) continue;
+    auto expected = reference.expect(bindings, spec->name, all, budget);
+    if (expected) seen.outputs.emplace(spec->name, std::move(*expected));
+  }
+  return seen;
+}
 
 Result<Judgement> judge(const Contract& contract, const Reference& reference, const Bindings& bindings,
                         const Outputs& outputs, const Options& options) {

@@ -40,15 +40,23 @@
 
 namespace assay::judge {
 
+// What the judge asks of the reference whatever the outputs hold: all elements of outputs that are small enough. It can
+// be evaluated while the kernel runs.
+struct Foreseen {
+  bool tensor_cores = false;  // as in Options: for budgets of the other kind, it is of no use
+  std::map<std::string, reference::Expectation, std::less<>> outputs;
+};
+
 struct Options {
   bool tensor_cores = false;
   int threads = 0;
-  int64_t max_elements = 1 << 17;  // of each output; larger ones are judged on a sample
-  double max_work = 4e8;           // terms of sums evaluated for one output, about
-  uint64_t seed = 1;               // of the sample
-  bool diagnose = true;            // off: kinds are general, but cheaper
-  bool margins = false;            // measures how close outputs come to the gates
-  std::vector<Kind> hints;         // kinds of finding that the code makes likely: tried first
+  int64_t max_elements = 1 << 17;      // of each output; larger ones are judged on a sample
+  double max_work = 4e8;               // terms of sums evaluated for one output, about
+  uint64_t seed = 1;                   // of the sample
+  bool diagnose = true;                // off: kinds are general, but cheaper
+  bool margins = false;                // measures how close outputs come to the gates
+  std::vector<Kind> hints;             // kinds of finding that the code makes likely: tried first
+  const Foreseen* foreseen = nullptr;  // of these bindings
   // Of outputs that are there in part, made from inputs that are made as they are read: these elements of each output
   // are judged, as many as can be afforded, by the hard gates alone. The inputs hold few different values, over and
   // over, so that rounding errors repeat, and statistics would count one error many times.
@@ -67,6 +75,10 @@ struct Judgement {
   int64_t overflowing = 0;  // finite inputs give a value, or an intermediate one, beyond the precision
   ErrorProfile errors;      // of the elements that were measured one by one
 };
+
+// What judge() will want to know with these options, as far as that can be told without the outputs.
+Foreseen foresee(const contract::Contract& contract, const reference::Reference& reference,
+                 const contract::Bindings& bindings, const Options& options);
 
 Result<Judgement> judge(const contract::Contract& contract, const reference::Reference& reference,
                         const contract::Bindings& bindings, const Outputs& outputs,

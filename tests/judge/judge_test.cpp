@@ -133,6 +133,31 @@ TEST_P(EveryOperator, DefectsAreFoundAndNamed) {
   }
 }
 
+// The reference evaluated before the outputs are there.
+TEST_P(EveryOperator, ForeseenValuesGiveTheSameJudgement) {
+  const Operator& op = operators()[GetParam()];
+  const Bench bench = bench_for(op);
+  Random random(hash(op.name));
+  for (int i = 0; i < 2; ++i) {
+    const auto bindings = trial::make_inputs(bench.contract, random_trial(bench.contract, random));
+    ASSERT_TRUE(bindings) << bindings.error().text();
+    for (const Variant& variant : op.variants) {
+      const Outputs outputs = variant.run({bench.contract, *bindings});
+      Options options;
+      options.tensor_cores = variant.tensor_cores;
+      const auto alone = judge(bench.contract, bench.reference, *bindings, outputs, options);
+      const Foreseen seen = foresee(bench.contract, bench.reference, *bindings, options);
+      options.foreseen = &seen;
+      const auto helped = judge(bench.contract, bench.reference, *bindings, outputs, options);
+      ASSERT_TRUE(alone && helped);
+      EXPECT_EQ(alone->judged, helped->judged);
+      ASSERT_EQ(alone->findings.size(), helped->findings.size()) << op.name << ", " << variant.name;
+      for (std::size_t f = 0; f < alone->findings.size(); ++f)
+        EXPECT_EQ(shown(alone->findings[f]), shown(helped->findings[f]));
+    }
+  }
+}
+
 // NaN propagates in sound implementations and must be accepted there.
 TEST_P(EveryOperator, NanInAnInputIsNoFindingWhereItPropagates) {
   const Operator& op = operators()[GetParam()];
@@ -211,6 +236,26 @@ TEST(Screen, FindsWhatMeasuringFinds) {
   const auto nan = with([](Tensor& y) { y.store(15000, std::nan("")); });
   ASSERT_EQ(nan.size(), 1u);
   EXPECT_EQ(nan[0].kind, Kind::Nonfinite);
+}
+
+TEST(Foreseen, CountsForBudgetsOfItsKindOnly) {
+  const Bench bench = bench_for(operators()[0]);
+  const auto bindings = trial::make_inputs(bench.contract, plain_trial(bench.contract, 1));
+  ASSERT_TRUE(bindings) << bindings.error().text();
+  const Outputs right = operators()[0].variants.front().run({bench.contract, *bindings});
+  Options options;
+  Foreseen seen = foresee(bench.contract, bench.reference, *bindings, options);
+  ASSERT_FALSE(seen.outputs.empty());
+  // Values that no kernel gives, so that whoever uses them accuses a right one.
+  for (auto& [name, expected] : seen.outputs) {
+    std::fill(expected.low.begin(), expected.low.end(), 1e30);
+    std::fill(expected.high.begin(), expected.high.end(), 1e30);
+    std::fill(expected.value.begin(), expected.value.end(), 1e30);
+  }
+  options.foreseen = &seen;
+  EXPECT_FALSE(judge(bench.contract, bench.reference, *bindings, right, options)->findings.empty());
+  options.tensor_cores = true;
+  EXPECT_TRUE(judge(bench.contract, bench.reference, *bindings, right, options)->findings.empty());
 }
 
 // y = a x + z in f32, toward zero, where x is nothing beside z: the right result is z, and it is the number
