@@ -6,10 +6,16 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/python)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python ${PROJECT_BINARY_DIR}/python SYMBOLIC)
 endif()
 
-install(TARGETS assay assay-worker assayd RUNTIME DESTINATION bin)
-# The runtime, the driver, the worker of Python subjects, and the monitor.
+# All that a user needs, in one go: what `./assay` builds is what is installed.
+add_custom_target(programs)
+foreach(program assay assay-worker assayd)
+  add_dependencies(programs ${program})
+  install(TARGETS ${program} RUNTIME DESTINATION bin)
+endforeach()
+# The runtime, the driver, the worker of Python subjects, the monitor, and the compiler, which needs LLVM.
 foreach(library cudart cuda assay-python-worker assay-monitor assay-compiler)
   if(TARGET ${library})
+    add_dependencies(programs ${library})
     install(TARGETS ${library} LIBRARY DESTINATION lib NAMELINK_SKIP)
   endif()
 endforeach()
