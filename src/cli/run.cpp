@@ -16,6 +16,7 @@
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
 #include "protocol/settings.h"
+#include "subject/subject.h"
 
 namespace assay::cli {
 namespace {
@@ -85,6 +86,7 @@ Result<protocol::Settings> settings_of(const RunOptions& options) {
   settings->schedules = options.schedules;
   settings->threads = options.threads;
   if (const auto engine = protocol::engine_named(options.engine)) settings->engine = *engine;
+  if (settings->code_cache.empty()) settings->code_cache = subject::cache_folder("") + "/code";
   settings->checks = *checks;
   // With suppressions, the program is meant to go on after a finding.
   settings->faults = options.suppressions.empty();

@@ -37,6 +37,7 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   options.compiling = settings.engine == protocol::EngineChoice::Compile     ? vgpu::Compiling::Always
                       : settings.engine == protocol::EngineChoice::Interpret ? vgpu::Compiling::Never
                                                                              : vgpu::Compiling::WhenHot;
+  options.code_cache = settings.code_cache;
   options.capacity = settings.gpu->bytes;
   options.multiprocessors = settings.gpu->multiprocessors;
   options.instruction_limit = settings.max_instructions;

@@ -73,6 +73,7 @@ std::string encode(const Settings& settings) {
                   {"schedules", settings.schedules},
                   {"threads", settings.threads},
                   {"engine", std::string(name_of(settings.engine))},
+                  {"code_cache", settings.code_cache},
                   {"gpu", std::string(settings.gpu->id)},
                   {"checks", settings.checks.text()},
                   {"events", settings.events},
@@ -100,6 +101,7 @@ Result<Settings> decode_settings(std::string_view text) {
     settings.engine = *engine;
   else
     fields.fail("engine", "names no engine");
+  settings.code_cache = fields.text("code_cache", kLongestText);
   settings.gpu = gpu_named(fields.text("gpu", 100));
   if (!settings.gpu) fields.fail("gpu", "names no known GPU");
   const auto checks = CheckSet::parse(fields.text("checks", kLongestList));
@@ -139,6 +141,7 @@ Result<Settings> settings_from(const Environment& environment) {
     settings.engine = *choice;
   else
     variables.fail("ASSAY_ENGINE", "it is auto, interpret or compile");
+  settings.code_cache = variables.text("ASSAY_CODE_CACHE");
   settings.gpu = gpu_or_default(variables.text("ASSAY_GPU"));
   if (!settings.gpu)
     variables.fail("ASSAY_GPU", "there is no GPU '" + std::string(variables.text("ASSAY_GPU")) + "'");

@@ -30,6 +30,9 @@ struct Settings {
   uint64_t schedules = 0;  // ASSAY_SCHEDULES: others under which each launch is repeated and compared
   unsigned threads = 0;    // ASSAY_THREADS: of the engine; 0: one for each core
   EngineChoice engine = EngineChoice::Auto;  // ASSAY_ENGINE: auto, interpret or compile
+  // ASSAY_CODE_CACHE: folder for machine code, which later runs use; empty: none is kept. A process that runs an
+  // untrusted kernel has none: it could leave code there that runs in others.
+  std::string code_cache;
   const Gpu* gpu = &kGpus[0];     // ASSAY_GPU: the GPU that the device presents itself as, by its id
   CheckSet checks;                // ASSAY_CHECK
   std::string events;             // ASSAY_REPORT: file to which events are appended, one JSON object per line

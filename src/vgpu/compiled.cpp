@@ -20,6 +20,8 @@ namespace {
 // Compiling takes about a millisecond for each instruction of a kernel, two with checks; interpreting 3.5 ns for each
 // that a warp executes, 8 with checks. A kernel is compiled when it has run for as long as that takes.
 constexpr uint64_t kHotPerInstruction = 250'000;
+// To see whether there is code from an earlier run takes a fiftieth of the time to make it.
+constexpr uint64_t kWarmPerInstruction = kHotPerInstruction / 50;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
 
@@ -171,10 +173,13 @@ std::shared_ptr<CompiledKernel> make_kernel(const Function& function) {
   return kernel;
 }
 
-void compile(Program& program, Function& function, const GridContext& grid, BlockShape shape) {
+// `only_cached`: code that was made before, or none.
+void compile(Program& program, Function& function, const GridContext& grid, BlockShape shape,
+             bool only_cached) {
   CompiledKernel& kernel = *function.compiled;
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
-  variant.tried = true;
+  variant.looked_up = true;
+  if (!only_cached) variant.tried = true;
   const CompileFunction compile_now = compiler();
   if (!compile_now) return;
   CompiledObject object;
@@ -184,7 +189,9 @@ void compile(Program& program, Function& function, const GridContext& grid, Bloc
                          .immediate = immediate_bits,
                          .shape = shape,
                          .watched = grid.watched,
-                         .avx512 = uses_avx512()};
+                         .avx512 = uses_avx512(),
+                         .cache = grid.options->code_cache,
+                         .only_cached = only_cached};
   for (const ptx::Instruction& inst : function.ptx->body) request.effects.push_back(effects_of(inst));
   compile_now(request, object);
   std::unique_ptr<LoadedCode> code = LoadedCode::load(object.elf);
@@ -197,6 +204,7 @@ void compile(Program& program, Function& function, const GridContext& grid, Bloc
   variant.checks = std::move(object.checks);
   variant.steps = std::move(object.steps);
   variant.code = std::move(code);
+  variant.tried = true;
 }
 
 }  // namespace
@@ -235,8 +243,14 @@ const CompiledVariant* choose_code(Program& program, const GridContext& grid, ui
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
   // A sampled launch has so many seconds of the processor, in which it should run blocks.
-  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.info.config.sampled;
-  if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
+  const auto has_run = [&](uint64_t per_instruction) {
+    return compiling == Compiling::Always ||
+           (kernel.executed > per_instruction * function.code.size() && !grid.info.config.sampled);
+  };
+  if (!variant.tried && has_run(kHotPerInstruction))
+    compile(program, function, grid, shape, false);
+  else if (!variant.looked_up && !grid.options->code_cache.empty() && has_run(kWarmPerInstruction))
+    compile(program, function, grid, shape, true);
   return variant.code ? &variant : nullptr;
 }
 

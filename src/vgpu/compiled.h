@@ -72,6 +72,8 @@ struct CompileRequest {
   BlockShape shape = BlockShape::Other;
   bool watched = false;
   bool avx512 = false;
+  std::string cache{};       // folder of code that was made before; empty: none
+  bool only_cached = false;  // what is not there is not made
 };
 
 // An ELF object with one function, `compiled`, that refers to nothing outside itself; and where it can be entered.
@@ -109,6 +111,7 @@ struct CompiledVariant {
   std::vector<std::vector<EntryCheck>> checks;  // as CompiledObject has them
   std::vector<LaneSteps> steps;
   bool tried = false;
+  bool looked_up = false;  // among code that was made before
 };
 
 struct CompiledKernel {

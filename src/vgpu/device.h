@@ -65,6 +65,7 @@ struct Options {
   // Where the warps of one cluster stand, once a second of a launch that takes longer than that; most warps first.
   std::function<void(const LaunchInfo&, double seconds, std::span<const Standing>)> still_running;
   Compiling compiling = default_compiling();
+  std::string code_cache{};  // folder of machine code from earlier runs; empty: none is kept
 };
 
 struct LaunchConfig {

@@ -63,12 +63,14 @@ TEST(Settings, AreReadFromTheUsersVariables) {
   expected.gpu = gpu_named("h20");
   expected.checks = CheckSet::for_run();
   expected.engine = EngineChoice::Interpret;
+  expected.code_cache = "/tmp/code";
   expected.events = "events.jsonl";
   expected.max_instructions = 1000;
   expected.faults = expected.quiet = true;
   EXPECT_EQ(*from({{"ASSAY_SEED", "0x10"},
                    {"ASSAY_THREADS", "2"},
                    {"ASSAY_ENGINE", "interpret"},
+                   {"ASSAY_CODE_CACHE", "/tmp/code"},
                    {"ASSAY_GPU", "h20"},
                    {"ASSAY_CHECK", "all"},
                    {"ASSAY_REPORT", "events.jsonl"},

@@ -14,6 +14,7 @@ inline Settings full_settings() {
   return {.seed = std::numeric_limits<uint64_t>::max(),
           .threads = 3,
           .engine = EngineChoice::Compile,
+          .code_cache = "cache/code",
           .gpu = &kGpus[2],
           .checks = {Check::Races, Check::Precision},
           .events = "out/events \"quoted\"",
