@@ -61,6 +61,10 @@ constexpr double kLeastHuge = 0.01, kMostHuge = 0.5, kLeastNearOverflow = 0.2, k
 // Where a nonfinite element is, of kPlaces draws: one is for the first element, one for the last, the others
 // for any.
 constexpr int64_t kFirstPlace = 0, kLastPlace = 1, kPlaces = 4;
+// Extremes are moved to the ends: of so many lines of elements along each dim, evenly, and of all elements of the last dims
+// together, as far as that takes no more than so many looks at an element. Chosen: a small part of what drawing them costs.
+constexpr int64_t kLinesWithEnds = 512, kLooksForEnds = int64_t{1} << 20;
+constexpr int64_t kTail = 32;  // elements of a line that are its tail: a warp
 
 // Integers.
 constexpr int kMostRangeBits = 62;  // of a range that values are scattered over; larger ones in part
@@ -81,7 +85,8 @@ struct FamilyInfo {
 constexpr FamilyInfo kFamilies[] = {
     {Family::Natural, "natural", "as real inputs look"},
     {Family::SameSign, "same-sign", "one sign throughout"},
-    {Family::Negative, "negative", "all below zero, every other row far below"},
+    {Family::Negative, "negative",
+     "all below zero, every other quarter of the rows and half of the columns far below"},
     {Family::NonzeroMean, "nonzero-mean", "each column about a mean of its own"},
     {Family::SmallScale, "small-scale",
      "natural, a thousand times smaller; of some rows a million or a billion times"},
@@ -104,6 +109,10 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::NanRow, "nan-row", "one row NaN"},
     {Family::InfElement, "inf-element", "the first, the last and another element infinite"},
     {Family::NegInfElement, "neg-inf-element", "the first, the last and another element minus infinity"},
+    {Family::InfPart, "inf-part", "half of the rows infinite"},
+    {Family::NegInfPart, "neg-inf-part", "half of the rows minus infinity"},
+    {Family::AllInf, "all-inf", "all infinite"},
+    {Family::AllNegInf, "all-neg-inf", "all minus infinity"},
     {Family::Uniform, "uniform", "uniform"},
     {Family::Zipf, "zipf", "distributed as words in text"},
     {Family::OneValue, "one-value", "the same everywhere"},
@@ -163,6 +172,70 @@ Grid grid_of(const std::vector<int64_t>& extents) {
   return grid;
 }
 
+// Moves elements, so that the largest and the smallest are where a kernel that leaves out a tail, or starts at the second
+// element, does not see them. Lines along each dim take turns: the largest last and the smallest first; the other way
+// round, both somewhere in the tail; neither. Then, for what is reduced over several dims at once, all elements of the last
+// dims together: their largest, or smallest, comes last.
+template <class Load, class Swap>
+void move_extremes_to_ends(const std::vector<int64_t>& extents, int64_t first_turn, Random& random,
+                           Load&& load, Swap&& swap) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  if (count < 2) return;
+  struct Ends {
+    int64_t smallest = 0, largest = 0;
+  };
+  const auto ends_of = [&](int64_t first, int64_t step, int64_t length) {
+    Ends ends{first, first};
+    auto low = load(first), high = low;
+    for (int64_t k = 1; k < length; ++k) {
+      const int64_t at = first + k * step;
+      const auto x = load(at);
+      if (x < low) {
+        low = x;
+        ends.smallest = at;
+      }
+      if (x > high) {
+        high = x;
+        ends.largest = at;
+      }
+    }
+    return ends;
+  };
+  // The second of two moves must not undo the first.
+  const auto move = [&](Ends ends, int64_t for_largest, int64_t for_smallest) {
+    if (ends.largest == ends.smallest) return;
+    swap(ends.largest, for_largest);
+    if (ends.smallest == for_largest) ends.smallest = ends.largest;
+    if (for_smallest != for_largest) swap(ends.smallest, for_smallest);
+  };
+  int64_t looks = kLooksForEnds, inner = count;
+  for (const int64_t length : extents) {
+    inner /= length;
+    if (length < 2) continue;
+    const int64_t lines = count / length, between = std::max<int64_t>(1, lines / kLinesWithEnds);
+    for (int64_t turn = first_turn, line = 0; line < lines && looks > 0; line += between, ++turn) {
+      const int64_t first = line / inner * length * inner + line % inner, last = first + (length - 1) * inner;
+      looks -= length;
+      const Ends ends = ends_of(first, inner, length);
+      const auto in_tail = [&] { return last - inner * random.between(0, std::min(kTail, length) - 1); };
+      if (turn % 4 == 0) move(ends, last, first);
+      if (turn % 4 == 1) move(ends, first, last);
+      if (turn % 4 == 2) move(ends, in_tail(), in_tail());
+    }
+  }
+  int64_t together = 1;
+  for (std::size_t dim = extents.size(); dim-- > 0;) {
+    together *= extents[dim];
+    if (dim + 1 == extents.size() || extents[dim] < 2) continue;
+    for (int64_t turn = first_turn, first = 0; first < count && looks > 0; first += together, ++turn) {
+      looks -= together;
+      const Ends ends = ends_of(first, 1, together);
+      swap(turn % 2 == 0 ? ends.largest : ends.smallest, first + together - 1);
+    }
+  }
+}
+
 // ---- floats -----------------------------------------------------------------------------------
 
 class FloatDrawing {
@@ -184,6 +257,10 @@ class FloatDrawing {
       end_row(r);
     }
     inject();
+    if (family_ == Family::Natural || family_ == Family::SameSign)
+      move_extremes_to_ends(
+          tensor_.extents, family_ == Family::SameSign ? 0 : random_.between(0, 1), random_,
+          [&](int64_t at) { return tensor_.load(at); }, [&](int64_t a, int64_t b) { swap_elements(a, b); });
   }
 
  private:
@@ -225,8 +302,11 @@ class FloatDrawing {
     far_below_ = max_ < kWideRange ? kBelowOfNarrow : kFarBelow;
   }
 
-  void begin_row(int64_t) {
+  void begin_row(int64_t r) {
     peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0;
+    if (r % 4 == 0) peak_ = grid_.columns - 1;
+    if (r % 4 == 1) peak_ = grid_.columns - 1 - peak_ % kTail % std::max<int64_t>(1, grid_.columns);
+    if (r % 4 == 2) peak_ = 0;
     if (family_ == Family::Ties) ties_ = random_.between(-1, 1);
   }
 
@@ -236,8 +316,8 @@ class FloatDrawing {
       case Family::SameSign:
         return std::abs(natural(c)) + kLeastOfOneSign * constant_;
       case Family::Negative:
-        return r % 2 == 0 ? -(std::abs(normal_()) + kLeastOfOneSign)
-                          : -(std::abs(normal_()) + kLeastFarBelow) * (r % 4 == 1 ? below_ : far_below_);
+        return -(std::abs(normal_()) + (is_far_below(r, c) ? kLeastFarBelow : kLeastOfOneSign)) *
+               scale_below(r, c);
       case Family::NonzeroMean:
         return kOwnMeanFactor * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
@@ -308,6 +388,15 @@ class FloatDrawing {
     if (c % 2 == 1) return -last_;
     last_ = natural(c) * kCancellingFactor;
     return last_;
+  }
+
+  // Whole rows, whole columns and whole windows of neighbours are far below zero. A tensor of one row is.
+  int64_t quarter(int64_t r) const { return grid_.rows == 1 ? 3 : grid_.rows < 4 ? r : r * 4 / grid_.rows; }
+  bool is_far_below(int64_t r, int64_t c) const {
+    return quarter(r) % 2 == 1 || c >= (grid_.columns + 1) / 2;
+  }
+  double scale_below(int64_t r, int64_t c) const {
+    return !is_far_below(r, c) ? 1 : quarter(r) == 1 ? below_ : far_below_;
   }
 
   double lowest() const { return kind() == ValuesKind::RealRange ? spec_.values.low : 0; }
@@ -381,11 +470,26 @@ class FloatDrawing {
       case Family::NegInfElement:
         for (const int64_t each : {int64_t{0}, at, count - 1}) store_infinity(each, -kInf);
         break;
+      case Family::InfPart:
+      case Family::NegInfPart:
+        for (int64_t each = grid_.rows / 2 * grid_.columns; each < count; ++each)
+          store_infinity(each, family_ == Family::InfPart ? kInf : -kInf);
+        break;
+      case Family::AllInf:
+      case Family::AllNegInf:
+        for (int64_t each = 0; each < count; ++each)
+          store_infinity(each, family_ == Family::AllInf ? kInf : -kInf);
+        break;
       default: {
         const int64_t row = at / grid_.columns;
         for (int64_t c = 0; c < grid_.columns; ++c) tensor_.store(row * grid_.columns + c, std::nan(""));
       }
     }
+  }
+  void swap_elements(int64_t a, int64_t b) {
+    const double x = tensor_.load(a), y = tensor_.load(b);
+    tensor_.store(a, y);
+    tensor_.store(b, x);
   }
   // e4m3 has no infinity; NaN is its only value that is not finite.
   void store_infinity(int64_t at, double x) {
@@ -578,6 +682,14 @@ Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& 
         return Error{fmt::format("tensor {}: {} has no legal value", spec.name, values.text)};
       }
       draw_integers(tensor, family, random, *low, *high);
+      if (family == Family::Uniform || family == Family::Natural)
+        move_extremes_to_ends(
+            tensor.extents, random.between(0, 1), random, [&](int64_t at) { return tensor.load_int(at); },
+            [&](int64_t a, int64_t b) {
+              const int64_t x = tensor.load_int(a);
+              tensor.store_int(a, tensor.load_int(b));
+              tensor.store_int(b, x);
+            });
       return {};
     }
     default:
@@ -605,7 +717,8 @@ bool family_named(std::string_view name, Family& family) {
 }
 bool is_nonfinite(Family family) {
   return family == Family::NanElement || family == Family::NanRow || family == Family::InfElement ||
-         family == Family::NegInfElement;
+         family == Family::NegInfElement || family == Family::InfPart || family == Family::NegInfPart ||
+         family == Family::AllInf || family == Family::AllNegInf;
 }
 
 std::vector<Family> families_for(const TensorSpec& spec) {
