@@ -65,6 +65,8 @@ constexpr int64_t kFirstPlace = 0, kLastPlace = 1, kPlaces = 4;
 // together, as far as that takes no more than so many looks at an element. Chosen: a small part of what drawing them costs.
 constexpr int64_t kLinesWithEnds = 512, kLooksForEnds = int64_t{1} << 20;
 constexpr int64_t kTail = 32;  // elements of a line that are its tail: a warp
+constexpr int64_t kFewEqual =
+    16;  // one of so many elements of a line, at most, equals its extreme and is changed
 
 // Integers.
 constexpr int kMostRangeBits = 62;  // of a range that values are scattered over; larger ones in part
@@ -174,67 +176,110 @@ Grid grid_of(const std::vector<int64_t>& extents) {
 
 // Moves elements, so that the largest and the smallest are where a kernel that leaves out a tail, or starts at the second
 // element, does not see them. Lines along each dim take turns: the largest last and the smallest first; the other way
-// round, both somewhere in the tail; neither. Then, for what is reduced over several dims at once, all elements of the last
+// round; both somewhere in the tail; neither. Then, for what is reduced over several dims at once, all elements of the last
 // dims together: their largest, or smallest, comes last.
-template <class Load, class Swap>
-void move_extremes_to_ends(const std::vector<int64_t>& extents, int64_t first_turn, Random& random,
-                           Load&& load, Swap&& swap) {
-  int64_t count = 1;
-  for (const int64_t extent : extents) count *= extent;
-  if (count < 2) return;
-  struct Ends {
-    int64_t smallest = 0, largest = 0;
-  };
-  const auto ends_of = [&](int64_t first, int64_t step, int64_t length) {
-    Ends ends{first, first};
-    auto low = load(first), high = low;
-    for (int64_t k = 1; k < length; ++k) {
-      const int64_t at = first + k * step;
-      const auto x = load(at);
-      if (x < low) {
-        low = x;
-        ends.smallest = at;
-      }
-      if (x > high) {
-        high = x;
-        ends.largest = at;
-      }
+template <class Load, class Store>
+class ExtremesAtEnds {
+ public:
+  // rows_add_up: what the numbers of a row come to must stay as it is.
+  ExtremesAtEnds(const std::vector<int64_t>& extents, bool rows_add_up, Random& random, Load load,
+                 Store store)
+      : extents_(extents),
+        rows_add_up_(rows_add_up),
+        random_(random),
+        load_(std::move(load)),
+        store_(std::move(store)) {}
+
+  void run(int64_t first_turn) {
+    int64_t count = 1;
+    for (const int64_t extent : extents_) count *= extent;
+    if (count < 2) return;
+    int64_t inner = count;
+    for (const int64_t length : extents_) {
+      inner /= length;
+      if (length > 1 && (inner == 1 || !rows_add_up_)) along(length, inner, count / length, first_turn);
     }
-    return ends;
-  };
-  // The second of two moves must not undo the first.
-  const auto move = [&](Ends ends, int64_t for_largest, int64_t for_smallest) {
-    if (ends.largest == ends.smallest) return;
-    swap(ends.largest, for_largest);
-    if (ends.smallest == for_largest) ends.smallest = ends.largest;
-    if (for_smallest != for_largest) swap(ends.smallest, for_smallest);
-  };
-  int64_t looks = kLooksForEnds, inner = count;
-  for (const int64_t length : extents) {
-    inner /= length;
-    if (length < 2) continue;
-    const int64_t lines = count / length, between = std::max<int64_t>(1, lines / kLinesWithEnds);
-    for (int64_t turn = first_turn, line = 0; line < lines && looks > 0; line += between, ++turn) {
-      const int64_t first = line / inner * length * inner + line % inner, last = first + (length - 1) * inner;
-      looks -= length;
-      const Ends ends = ends_of(first, inner, length);
-      const auto in_tail = [&] { return last - inner * random.between(0, std::min(kTail, length) - 1); };
-      if (turn % 4 == 0) move(ends, last, first);
-      if (turn % 4 == 1) move(ends, first, last);
-      if (turn % 4 == 2) move(ends, in_tail(), in_tail());
+    if (rows_add_up_) return;
+    int64_t together = 1;
+    for (std::size_t dim = extents_.size(); dim-- > 0;) {
+      together *= extents_[dim];
+      if (dim + 1 == extents_.size() || extents_[dim] < 2) continue;
+      for (int64_t turn = first_turn, first = 0; first < count && looks_ > 0; first += together, ++turn) {
+        const Line line{first, 1, together};
+        move(line, extreme(line, turn % 2 == 0), first + together - 1, turn % 2 == 0);
+      }
     }
   }
-  int64_t together = 1;
-  for (std::size_t dim = extents.size(); dim-- > 0;) {
-    together *= extents[dim];
-    if (dim + 1 == extents.size() || extents[dim] < 2) continue;
-    for (int64_t turn = first_turn, first = 0; first < count && looks > 0; first += together, ++turn) {
-      looks -= together;
-      const Ends ends = ends_of(first, 1, together);
-      swap(turn % 2 == 0 ? ends.largest : ends.smallest, first + together - 1);
+
+ private:
+  using Number = decltype(std::declval<Load>()(int64_t{0}));
+  struct Line {
+    int64_t first, step, length;
+    int64_t at(int64_t k) const { return first + k * step; }
+    int64_t last() const { return at(length - 1); }
+  };
+
+  void along(int64_t length, int64_t inner, int64_t lines, int64_t first_turn) {
+    const int64_t between = std::max<int64_t>(1, lines / kLinesWithEnds);
+    for (int64_t turn = first_turn, n = 0; n < lines && looks_ > 0; n += between, ++turn) {
+      const Line line{n / inner * length * inner + n % inner, inner, length};
+      const auto in_tail = [&] {
+        return line.at(length - 1 - random_.between(0, std::min(kTail, length) - 1));
+      };
+      if (turn % 4 == 3) continue;
+      const int64_t for_largest = turn % 4 == 0 ? line.last() : turn % 4 == 1 ? line.first : in_tail();
+      const int64_t for_smallest = turn % 4 == 0 ? line.first : turn % 4 == 1 ? line.last() : in_tail();
+      if (for_smallest != for_largest) move(line, extreme(line, false), for_smallest, false);
+      move(line, extreme(line, true), for_largest, true);
     }
   }
-}
+
+  int64_t extreme(const Line& line, bool largest) {
+    looks_ -= line.length;
+    int64_t found = line.first;
+    Number best = load_(found);
+    for (int64_t k = 1; k < line.length; ++k) {
+      const Number x = load_(line.at(k));
+      if (largest ? x > best : x < best) {
+        best = x;
+        found = line.at(k);
+      }
+    }
+    return found;
+  }
+
+  // Few others that are equal become the next value, so that no other element stands in for it.
+  void move(const Line& line, int64_t from, int64_t to, bool largest) {
+    const Number best = load_(from);
+    store_(from, load_(to));
+    store_(to, best);
+    if (rows_add_up_) return;
+    looks_ -= line.length;
+    std::vector<int64_t> equal;
+    bool is_there = false;
+    Number next{};
+    for (int64_t k = 0; k < line.length; ++k) {
+      const int64_t at = line.at(k);
+      const Number x = load_(at);
+      if (x == best) {
+        if (at != to) equal.push_back(at);
+      } else if (!is_there || (largest ? x > next : x < next)) {
+        next = x;
+        is_there = true;
+      }
+      if (static_cast<int64_t>(equal.size()) * kFewEqual > line.length) return;
+    }
+    if (is_there)
+      for (const int64_t at : equal) store_(at, next);
+  }
+
+  const std::vector<int64_t>& extents_;
+  bool rows_add_up_;
+  Random& random_;
+  Load load_;
+  Store store_;
+  int64_t looks_ = kLooksForEnds;
+};
 
 // ---- floats -----------------------------------------------------------------------------------
 
@@ -258,9 +303,10 @@ class FloatDrawing {
     }
     inject();
     if (family_ == Family::Natural || family_ == Family::SameSign)
-      move_extremes_to_ends(
-          tensor_.extents, family_ == Family::SameSign ? 0 : random_.between(0, 1), random_,
-          [&](int64_t at) { return tensor_.load(at); }, [&](int64_t a, int64_t b) { swap_elements(a, b); });
+      ExtremesAtEnds(
+          tensor_.extents, kind() == ValuesKind::Probabilities, random_,
+          [&](int64_t at) { return tensor_.load(at); }, [&](int64_t at, double x) { tensor_.store(at, x); })
+          .run(family_ == Family::SameSign ? 0 : random_.between(0, 1));
   }
 
  private:
@@ -486,11 +532,6 @@ class FloatDrawing {
       }
     }
   }
-  void swap_elements(int64_t a, int64_t b) {
-    const double x = tensor_.load(a), y = tensor_.load(b);
-    tensor_.store(a, y);
-    tensor_.store(b, x);
-  }
   // e4m3 has no infinity; NaN is its only value that is not finite.
   void store_infinity(int64_t at, double x) {
     const bool has = numerics::info(format_).has_infinity;
@@ -683,13 +724,10 @@ Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& 
       }
       draw_integers(tensor, family, random, *low, *high);
       if (family == Family::Uniform || family == Family::Natural)
-        move_extremes_to_ends(
-            tensor.extents, random.between(0, 1), random, [&](int64_t at) { return tensor.load_int(at); },
-            [&](int64_t a, int64_t b) {
-              const int64_t x = tensor.load_int(a);
-              tensor.store_int(a, tensor.load_int(b));
-              tensor.store_int(b, x);
-            });
+        ExtremesAtEnds(
+            tensor.extents, false, random, [&](int64_t at) { return tensor.load_int(at); },
+            [&](int64_t at, int64_t x) { tensor.store_int(at, x); })
+            .run(random.between(0, 1));
       return {};
     }
     default:
