@@ -87,8 +87,8 @@ struct FamilyInfo {
 constexpr FamilyInfo kFamilies[] = {
     {Family::Natural, "natural", "as real inputs look"},
     {Family::SameSign, "same-sign", "one sign throughout"},
-    {Family::Negative, "negative",
-     "all below zero, every other quarter of the rows and half of the columns far below"},
+    {Family::Negative, "negative", "all below zero, whole rows and columns far below"},
+    {Family::FarBelow, "far-below", "all below zero, whole rows and columns below -1e9"},
     {Family::NonzeroMean, "nonzero-mean", "each column about a mean of its own"},
     {Family::SmallScale, "small-scale",
      "natural, a thousand times smaller; of some rows a million or a billion times"},
@@ -345,7 +345,7 @@ class FloatDrawing {
     precision_ = numerics::info(format_).precision();
     max_ = spec_.dtype == DType::f64 ? kLargestF64 : numerics::max_finite(format_);
     below_ = max_ < kWideRange ? kBelowOfNarrow : kBelow;
-    far_below_ = max_ < kWideRange ? kBelowOfNarrow : kFarBelow;
+    far_below_ = kFarBelow;
   }
 
   void begin_row(int64_t r) {
@@ -362,6 +362,7 @@ class FloatDrawing {
       case Family::SameSign:
         return std::abs(natural(c)) + kLeastOfOneSign * constant_;
       case Family::Negative:
+      case Family::FarBelow:
         return -(std::abs(normal_()) + (is_far_below(r, c) ? kLeastFarBelow : kLeastOfOneSign)) *
                scale_below(r, c);
       case Family::NonzeroMean:
@@ -441,8 +442,9 @@ class FloatDrawing {
   bool is_far_below(int64_t r, int64_t c) const {
     return quarter(r) % 2 == 1 || c >= (grid_.columns + 1) / 2;
   }
+  // At 2^31 an exponent is not known to within its own size, so that nothing can be said of a softmax or of what it is a part of.
   double scale_below(int64_t r, int64_t c) const {
-    return !is_far_below(r, c) ? 1 : quarter(r) == 1 ? below_ : far_below_;
+    return !is_far_below(r, c) ? 1 : family_ == Family::FarBelow ? far_below_ : below_;
   }
 
   double lowest() const { return kind() == ValuesKind::RealRange ? spec_.values.low : 0; }
@@ -759,7 +761,9 @@ bool is_nonfinite(Family family) {
          family == Family::AllInf || family == Family::AllNegInf;
 }
 
-std::vector<Family> families_for(const TensorSpec& spec) {
+namespace {
+
+std::vector<Family> families_of_values(const TensorSpec& spec) {
   using enum Family;
   switch (spec.values.kind) {
     case ValuesKind::Real:
@@ -799,6 +803,17 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Problem};
   }
   return {Natural};
+}
+
+}  // namespace
+
+std::vector<Family> families_for(const TensorSpec& spec) {
+  std::vector<Family> families = families_of_values(spec);
+  const bool wide =
+      contract::is_float(spec.dtype) && numerics::max_finite(contract::info(spec.dtype).format) >= kWideRange;
+  if (wide && std::find(families.begin(), families.end(), Family::Negative) != families.end())
+    families.push_back(Family::FarBelow);
+  return families;
 }
 
 Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family family, uint64_t seed) {

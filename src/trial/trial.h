@@ -35,6 +35,7 @@ enum class Family : uint8_t {
   Natural,      // what `values` says real inputs look like
   SameSign,     // long sums of one sign
   Negative,     // all below zero, whole rows and columns far below
+  FarBelow,     // the same, further below
   NonzeroMean,  // each column has its own mean, noise about it
   SmallScale,   // natural, times 2^-10 and less
   LargeScale,   // natural, times 2^10

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "base/random.h"
 #include "support.h"
@@ -204,21 +205,30 @@ TEST(Families, MovingExtremesKeepsTheNumbers) {
   EXPECT_TRUE(last == 1000000 || last == -1000000) << last;
 }
 
-// Where a maximum starts too high (-1e9) shows only where all that it is taken of is lower: rows, columns, windows.
+// Where a maximum starts too high (-1e4, -1e9) shows only where all that it is taken of is lower: rows, columns, windows.
 TEST(Families, NegativeHasRowsColumnsAndWindowsFarBelow) {
   const Contract contract = with_input("f32", "activations");
-  const Tensor x = drawn(contract, kShape, Family::Negative);
-  const auto is_far = [&](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
-    for (int64_t r = r0; r < r1; ++r)
-      for (int64_t c = c0; c < c1; ++c)
-        if (x.load(r * 64 + c) > -1e9) return false;
-    return true;
-  };
-  EXPECT_TRUE(is_far(28, 37, 0, 64)) << "rows";
-  EXPECT_TRUE(is_far(0, 9, 32, 64)) << "beside near ones";
-  EXPECT_GT(x.load(0), -10);
   const Tensor row = drawn(contract, {{"N", 1}, {"M", 64}}, Family::Negative);
-  for (int64_t c = 0; c < 64; ++c) EXPECT_LT(row.load(c), -1e9);
+  for (int64_t c = 0; c < 64; ++c) EXPECT_LT(row.load(c), -65504);
+  for (const auto& [family, least, most] :
+       {std::tuple(Family::Negative, -1e6, -65504.0), std::tuple(Family::FarBelow, -1e11, -1e9)}) {
+    const Tensor x = drawn(contract, kShape, family);
+    const auto is_far = [&](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+      for (int64_t r = r0; r < r1; ++r)
+        for (int64_t c = c0; c < c1; ++c)
+          if (x.load(r * 64 + c) > most || x.load(r * 64 + c) < least) return false;
+      return true;
+    };
+    EXPECT_TRUE(is_far(28, 37, 0, 64)) << "rows";
+    EXPECT_TRUE(is_far(0, 9, 32, 64)) << "beside near ones";
+    EXPECT_GT(x.load(0), -10);
+  }
+  const auto knows = [](const char* dtype) {
+    const std::vector<Family> families = families_for(*with_input(dtype, "real").tensor("x"));
+    return std::find(families.begin(), families.end(), Family::FarBelow) != families.end();
+  };
+  EXPECT_TRUE(knows("bf16"));
+  EXPECT_FALSE(knows("f16")) << "it has no such numbers";
 }
 
 TEST(Families, InfinitePartsAreRowsOrAll) {
