@@ -367,6 +367,8 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   const double built = runner_.build_seconds();
   Trial trial = asked;
   if (trial.sampled) {
+    trial.condition.ordered =
+        false;  // its inputs are made as they are read: no work on the stream brings them
     run_sampled(trial, result);
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - result.turn_seconds;

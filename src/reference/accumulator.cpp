@@ -21,20 +21,31 @@ inline void two_sum(double& s, double& lost, double t) {
   s = sum;
 }
 
+// What a kernel may lose of a term: all of one that is less than half an ulp of the partial sum, and about as much of one that
+// is hardly more. The sign is the term's, so that terms of both signs cancel, as their roundings do.
+inline double lost_of(double term, double partial, double unit) {
+  const double size = std::abs(term), most = unit * std::abs(partial);
+  return size > 2 * most ? 0 : std::copysign(std::min(size, most), term);
+}
+
 // Lanes in order: everything a budget needs, in one vector loop.
-void add_in_order(Accumulator& a, const double* __restrict t, int n) {
+void add_in_order(Accumulator& a, const double* __restrict t, int n, double unit) {
   double* __restrict sum = a.sum;
   double* __restrict low = a.low_part;
   double* __restrict magnitude = a.magnitude;
   double* __restrict squares = a.squares;
   double* __restrict walk = a.walk;
   double* __restrict count = a.count;
+  double* __restrict lost = a.lost;
+  const bool is_part = a.together.has_value();
+  const double together = a.together.value_or(0);
   for (int l = 0; l < n; ++l) {
     const double s = sum[l], x = t[l];
     const double next = s + x;
     const double back = next - s;
     low[l] += (s - (next - back)) + (x - back);
     sum[l] = next;
+    lost[l] += lost_of(x, is_part ? together : next, unit);
     magnitude[l] += std::abs(x);
     squares[l] += x * x;
     walk[l] += next * next;
@@ -97,6 +108,7 @@ Accumulator Accumulator::make(Arena& arena, int n, Reduce reduce) {
   a.bound = filled(arena, n, 0);
   a.variance = filled(arena, n, 0);
   a.walk = filled(arena, n, 0);
+  a.lost = filled(arena, n, 0);
   a.count = filled(arena, n, 0);
   a.low = filled(arena, n, empty);
   a.high = filled(arena, n, empty);
@@ -133,7 +145,7 @@ void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const 
     return;
   }
   if (!map) {
-    rules.values_only ? add_values(total, t.v, n) : add_in_order(total, t.v, n);
+    rules.values_only ? add_values(total, t.v, n) : add_in_order(total, t.v, n, rules.unit);
   } else {
     for (int l = 0; l < n; ++l) {
       const int at = map[l];
@@ -142,6 +154,7 @@ void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const 
       total.magnitude[at] += std::abs(x);
       total.squares[at] += x * x;
       total.walk[at] += total.sum[at] * total.sum[at];
+      total.lost[at] += lost_of(x, total.together.value_or(total.sum[at]), rules.unit);
       total.count[at] += 1;
     }
   }
@@ -187,6 +200,12 @@ void add_integers(Accumulator& total, const Lanes& t, int n, const int* map) {
   }
 }
 
+double budget_of_offer(const Lanes& t, int l, Reduce reduce) {
+  const bool chooses = reduce == Reduce::ArgMax || reduce == Reduce::ArgMin;
+  if (chooses && t.f && (t.f[l] & kMayOverflow) != 0 && std::isfinite(t.v[l])) return kInf;
+  return t.b ? t.b[l] : 0;
+}
+
 void offer(Accumulator& total, const Lanes& t, int n, const int* map, Reduce reduce, const int64_t* which,
            int64_t uniform_which, bool hides_nan) {
   const bool largest = reduce == Reduce::Max || reduce == Reduce::ArgMax;
@@ -194,7 +213,7 @@ void offer(Accumulator& total, const Lanes& t, int n, const int* map, Reduce red
   for (int l = 0; l < n; ++l) {
     const int at = map ? map[l] : l;
     const double v = t.v ? t.v[l] : static_cast<double>(t.i[l]);
-    const double b = t.b ? t.b[l] : 0;
+    const double b = budget_of_offer(t, l, reduce);
     const int64_t index = which ? which[l] : uniform_which;
     if (t.f) total.flags[at] |= t.f[l];
     if (hides_nan && std::isnan(v)) continue;
@@ -230,6 +249,7 @@ void fold(const Accumulator& parts, int used, Accumulator& total, int at, Reduce
       total.squares[at] += parts.squares[l];
       total.bound[at] += parts.bound[l];
       total.variance[at] += parts.variance[l];
+      total.lost[at] += parts.lost[l];
       total.count[at] += parts.count[l];
       total.integer[at] += parts.integer[l];
       total.flags[at] |= parts.flags[l];

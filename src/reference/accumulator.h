@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "reference/arithmetic.h"
 
@@ -10,6 +11,8 @@ namespace assay::reference {
 
 struct Accumulator {
   int n = 0;
+  // Lanes are parts of one sum, to which the terms go in turn: what they came to before these terms.
+  std::optional<double> together;
   double* sum = nullptr;  // sums: compensated by low_part; extremes: the chosen value
   double* low_part = nullptr;
   double* magnitude = nullptr;  // of |t|
@@ -17,6 +20,7 @@ struct Accumulator {
   double* bound = nullptr;      // of the terms' own budgets
   double* variance = nullptr;
   double* walk = nullptr;  // of squared partial sums, in the order of the loops
+  double* lost = nullptr;  // of terms so small beside the partial sum that adding them hardly changes it
   double* count = nullptr;
   double* low = nullptr;  // extremes: the admitted interval
   double* high = nullptr;
@@ -36,6 +40,7 @@ struct SumRules {
   const Defect* simulated = nullptr;
   DType accumulate = DType::f32;
   int64_t partial_terms = 0;  // simulated partial sums
+  double unit = 0;            // roundoff of a kernel's partial sums
 };
 
 // Adds terms t[0..n) to lanes map[0..n), or 0..n if map is null.
@@ -44,6 +49,9 @@ void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const 
 // the product.
 void multiply_terms(Accumulator& total, const Lanes& t, int n, const int* map);
 void add_integers(Accumulator& total, const Lanes& t, int n, const int* map);
+// How far a value that is offered to an extreme may be off. Of one that may have overflowed, and so be anything, an index must
+// tell; as an extreme itself it says so by its flag.
+double budget_of_offer(const Lanes& t, int l, Reduce reduce);
 // Offers values to an extreme; `which` is the index of each, for argmax.
 void offer(Accumulator& total, const Lanes& t, int n, const int* map, Reduce reduce, const int64_t* which,
            int64_t uniform_which, bool hides_nan);

@@ -88,7 +88,8 @@ std::vector<AdmittedResult> Evaluator::admitted_indices(int definition_id, int64
       Batch one = select(full, &l, 1);
       const Lanes t = eval(one, made.body);
       const int64_t index = full.index[variable] ? full.index[variable][l] : full.uniform[variable];
-      const double v = sign * (t.v ? t.v[0] : static_cast<double>(t.i[0])), b = t.b ? t.b[0] : 0;
+      const double v = sign * (t.v ? t.v[0] : static_cast<double>(t.i[0])),
+                   b = budget_of_offer(t, 0, made.reduce);
       if (!open) least = std::max(least, v - b);
       if (v > best) {
         best = v;

@@ -516,6 +516,24 @@ Lanes Arithmetic::shift(const Lanes& x, int n, bool of_one_element) const {
   return r;
 }
 
+// log(exp(a) + exp(b)) is infinite where a is, whatever it is shifted by: a kernel that subtracts the maximum may give NaN, but
+// no number.
+void Arithmetic::settle_infinities(Lanes& r, int n) const {
+  const auto is_settled = [&](int l) {
+    return std::isinf(r.v[l]) && (r.f[l] & kUnspecified) != 0 && (r.f[l] & kBeyond) == 0;
+  };
+  bool any = false;
+  for (int l = 0; r.f && l < n; ++l) any |= is_settled(l);
+  if (!any) return;
+  const uint8_t* flags = r.f;
+  r.f = nullptr;
+  need_flags(r, n);
+  for (int l = 0; l < n; ++l) {
+    r.f[l] = flags[l];
+    if (is_settled(l)) r.f[l] = static_cast<uint8_t>((r.f[l] & ~kUnspecified) | kMayOverflow);
+  }
+}
+
 void Arithmetic::widen_quotient(Lanes& r, int n) const {
   if (!budget || simulated || !r.b) return;
   for (int l = 0; l < n; ++l) {

@@ -85,6 +85,7 @@ struct Arithmetic {
   void widen_logarithm(Lanes& r, const double* size, int n, LogOf what) const;
   // A quotient of exps: a kernel may have shifted both by a maximum, and x - max is
   // rounded where x was not.
+  void settle_infinities(Lanes& r, int n) const;
   void widen_quotient(Lanes& r, int n) const;
   // r is a sum or product of x, or x divided by something. An operand beyond the precision is infinite in a kernel, and r infinite or NaN
   // whatever its exact value is: exp(100) * 0. Operands mostly have their flag already. Functions do not set it, because where the result is

@@ -285,6 +285,7 @@ Lanes Evaluator::logarithm(Batch& batch, const Node& node) {
   const Lanes m = exponent(batch, node.a, found);
   Lanes r = math.binary(node, m, eval(batch, node.b), batch.n);
   math.widen_logarithm(r, found.size, batch.n, static_cast<Arithmetic::LogOf>(node.integer));
+  math.settle_infinities(r, batch.n);
   return r;
 }
 

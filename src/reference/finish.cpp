@@ -18,6 +18,8 @@ namespace assay::reference {
 namespace {
 
 constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
+constexpr double kManyTerms =
+    64;  // from which roundings that are alike add up to more than chance allows. Chosen
 
 }  // namespace
 
@@ -305,9 +307,13 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
     // one: each is rounded to a whole number of ulps, and most of them the same way.
     const double small = std::max(0.0, size - std::sqrt(total.squares[l]));
     const bool equal = spread <= 16 * u * u * v * v, swamped = small <= 8 * n * u * std::abs(v);
-    if (n >= 64 && (equal || swamped)) {
+    if (n >= kManyTerms && (equal || swamped)) {
       const double lost = equal ? n * u * std::abs(v) : std::min(small, n * u * std::abs(v));
       s = std::max(s, 0.25 * lost * lost);
+      out.f[l] |= kCoherent;
+    }
+    if (n >= kManyTerms && total.lost[l] * total.lost[l] > s) {
+      s = std::max(s, 0.25 * total.lost[l] * total.lost[l]);
       out.f[l] |= kCoherent;
     }
     if (evaluation_.options.tensor_cores && is_product(made))

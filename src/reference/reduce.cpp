@@ -174,7 +174,8 @@ void Evaluator::term(Batch& batch, const int* map, Accumulator& total) {
   if (adds_up(made.reduce)) {
     if (!t.v) return add_integers(total, t, at->n, map);
     const Defect* defect = evaluation_.simulated ? &evaluation_.defect_of(batch.definition) : nullptr;
-    SumRules rules{at->values_only, defect, evaluation_.precision.dtype, partial_terms(*at)};
+    SumRules rules{at->values_only, defect, evaluation_.precision.dtype, partial_terms(*at),
+                   evaluation_.precision.u};
     return add_terms(total, t, at->n, map, rules);
   }
   if (made.reduce == Reduce::Prod) return multiply_terms(total, t, at->n, map);
@@ -242,6 +243,7 @@ void Evaluator::reduce_by_terms(const Batch& batch, int lane, const Loops& loops
   double before = 0, walk = 0;
   enumerate(fixed, loops, [&](Batch& full) {
     used = std::max(used, full.n);
+    lanes.together = before;
     term(full, nullptr, lanes);
     if (!adds_up(reduce) || full.values_only) return;
     double after = 0;

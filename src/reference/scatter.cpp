@@ -237,6 +237,7 @@ void Evaluator::scatter_by_terms(const Batch& part, const ScatterLists& lists, i
     full.id = next_batch_++;
     for (std::size_t v = 0; v < lists.looped.size(); ++v)
       full.index[lists.looped[v]] = const_cast<int64_t*>(lists.entries[v].data() + entry);
+    lanes.together = before;
     term(full, nullptr, lanes);
     used = std::max(used, full.n);
     double after = 0;

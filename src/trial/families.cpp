@@ -61,6 +61,12 @@ constexpr double kLeastHuge = 0.01, kMostHuge = 0.5, kLeastNearOverflow = 0.2, k
 // Where a nonfinite element is, of kPlaces draws: one is for the first element, one for the last, the others
 // for any.
 constexpr int64_t kFirstPlace = 0, kLastPlace = 1, kPlaces = 4;
+// Extremes are moved to the ends: of so many lines of elements along each dim, evenly, and of all elements of the last dims
+// together, as far as that takes no more than so many looks at an element. Chosen: a small part of what drawing them costs.
+constexpr int64_t kLinesWithEnds = 512, kLooksForEnds = int64_t{1} << 20;
+constexpr int64_t kTail = 32;  // elements of a line that are its tail: a warp
+constexpr int64_t kFewEqual =
+    16;  // one of so many elements of a line, at most, equals its extreme and is changed
 
 // Integers.
 constexpr int kMostRangeBits = 62;  // of a range that values are scattered over; larger ones in part
@@ -81,7 +87,8 @@ struct FamilyInfo {
 constexpr FamilyInfo kFamilies[] = {
     {Family::Natural, "natural", "as real inputs look"},
     {Family::SameSign, "same-sign", "one sign throughout"},
-    {Family::Negative, "negative", "all below zero, every other row far below"},
+    {Family::Negative, "negative", "all below zero, whole rows and columns far below"},
+    {Family::FarBelow, "far-below", "all below zero, whole rows and columns below -1e9"},
     {Family::NonzeroMean, "nonzero-mean", "each column about a mean of its own"},
     {Family::SmallScale, "small-scale",
      "natural, a thousand times smaller; of some rows a million or a billion times"},
@@ -104,6 +111,10 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::NanRow, "nan-row", "one row NaN"},
     {Family::InfElement, "inf-element", "the first, the last and another element infinite"},
     {Family::NegInfElement, "neg-inf-element", "the first, the last and another element minus infinity"},
+    {Family::InfPart, "inf-part", "half of the rows infinite"},
+    {Family::NegInfPart, "neg-inf-part", "half of the rows minus infinity"},
+    {Family::AllInf, "all-inf", "all infinite"},
+    {Family::AllNegInf, "all-neg-inf", "all minus infinity"},
     {Family::Uniform, "uniform", "uniform"},
     {Family::Zipf, "zipf", "distributed as words in text"},
     {Family::OneValue, "one-value", "the same everywhere"},
@@ -163,6 +174,113 @@ Grid grid_of(const std::vector<int64_t>& extents) {
   return grid;
 }
 
+// Moves elements, so that the largest and the smallest are where a kernel that leaves out a tail, or starts at the second
+// element, does not see them. Lines along each dim take turns: the largest last and the smallest first; the other way
+// round; both somewhere in the tail; neither. Then, for what is reduced over several dims at once, all elements of the last
+// dims together: their largest, or smallest, comes last.
+template <class Load, class Store>
+class ExtremesAtEnds {
+ public:
+  // rows_add_up: what the numbers of a row come to must stay as it is.
+  ExtremesAtEnds(const std::vector<int64_t>& extents, bool rows_add_up, Random& random, Load load,
+                 Store store)
+      : extents_(extents),
+        rows_add_up_(rows_add_up),
+        random_(random),
+        load_(std::move(load)),
+        store_(std::move(store)) {}
+
+  void run(int64_t first_turn) {
+    int64_t count = 1;
+    for (const int64_t extent : extents_) count *= extent;
+    if (count < 2) return;
+    int64_t inner = count;
+    for (const int64_t length : extents_) {
+      inner /= length;
+      if (length > 1 && (inner == 1 || !rows_add_up_)) along(length, inner, count / length, first_turn);
+    }
+    if (rows_add_up_) return;
+    int64_t together = 1;
+    for (std::size_t dim = extents_.size(); dim-- > 0;) {
+      together *= extents_[dim];
+      if (dim + 1 == extents_.size() || extents_[dim] < 2) continue;
+      for (int64_t turn = first_turn, first = 0; first < count && looks_ > 0; first += together, ++turn) {
+        const Line line{first, 1, together};
+        move(line, extreme(line, turn % 2 == 0), first + together - 1, turn % 2 == 0);
+      }
+    }
+  }
+
+ private:
+  using Number = decltype(std::declval<Load>()(int64_t{0}));
+  struct Line {
+    int64_t first, step, length;
+    int64_t at(int64_t k) const { return first + k * step; }
+    int64_t last() const { return at(length - 1); }
+  };
+
+  void along(int64_t length, int64_t inner, int64_t lines, int64_t first_turn) {
+    const int64_t between = std::max<int64_t>(1, lines / kLinesWithEnds);
+    for (int64_t turn = first_turn, n = 0; n < lines && looks_ > 0; n += between, ++turn) {
+      const Line line{n / inner * length * inner + n % inner, inner, length};
+      const auto in_tail = [&] {
+        return line.at(length - 1 - random_.between(0, std::min(kTail, length) - 1));
+      };
+      if (turn % 4 == 3) continue;
+      const int64_t for_largest = turn % 4 == 0 ? line.last() : turn % 4 == 1 ? line.first : in_tail();
+      const int64_t for_smallest = turn % 4 == 0 ? line.first : turn % 4 == 1 ? line.last() : in_tail();
+      if (for_smallest != for_largest) move(line, extreme(line, false), for_smallest, false);
+      move(line, extreme(line, true), for_largest, true);
+    }
+  }
+
+  int64_t extreme(const Line& line, bool largest) {
+    looks_ -= line.length;
+    int64_t found = line.first;
+    Number best = load_(found);
+    for (int64_t k = 1; k < line.length; ++k) {
+      const Number x = load_(line.at(k));
+      if (largest ? x > best : x < best) {
+        best = x;
+        found = line.at(k);
+      }
+    }
+    return found;
+  }
+
+  // Few others that are equal become the next value, so that no other element stands in for it.
+  void move(const Line& line, int64_t from, int64_t to, bool largest) {
+    const Number best = load_(from);
+    store_(from, load_(to));
+    store_(to, best);
+    if (rows_add_up_) return;
+    looks_ -= line.length;
+    std::vector<int64_t> equal;
+    bool is_there = false;
+    Number next{};
+    for (int64_t k = 0; k < line.length; ++k) {
+      const int64_t at = line.at(k);
+      const Number x = load_(at);
+      if (x == best) {
+        if (at != to) equal.push_back(at);
+      } else if (!is_there || (largest ? x > next : x < next)) {
+        next = x;
+        is_there = true;
+      }
+      if (static_cast<int64_t>(equal.size()) * kFewEqual > line.length) return;
+    }
+    if (is_there)
+      for (const int64_t at : equal) store_(at, next);
+  }
+
+  const std::vector<int64_t>& extents_;
+  bool rows_add_up_;
+  Random& random_;
+  Load load_;
+  Store store_;
+  int64_t looks_ = kLooksForEnds;
+};
+
 // ---- floats -----------------------------------------------------------------------------------
 
 class FloatDrawing {
@@ -184,6 +302,11 @@ class FloatDrawing {
       end_row(r);
     }
     inject();
+    if (family_ == Family::Natural || family_ == Family::SameSign)
+      ExtremesAtEnds(
+          tensor_.extents, kind() == ValuesKind::Probabilities, random_,
+          [&](int64_t at) { return tensor_.load(at); }, [&](int64_t at, double x) { tensor_.store(at, x); })
+          .run(family_ == Family::SameSign ? 0 : random_.between(0, 1));
   }
 
  private:
@@ -222,11 +345,14 @@ class FloatDrawing {
     precision_ = numerics::info(format_).precision();
     max_ = spec_.dtype == DType::f64 ? kLargestF64 : numerics::max_finite(format_);
     below_ = max_ < kWideRange ? kBelowOfNarrow : kBelow;
-    far_below_ = max_ < kWideRange ? kBelowOfNarrow : kFarBelow;
+    far_below_ = kFarBelow;
   }
 
-  void begin_row(int64_t) {
+  void begin_row(int64_t r) {
     peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0;
+    if (r % 4 == 0) peak_ = grid_.columns - 1;
+    if (r % 4 == 1) peak_ = grid_.columns - 1 - peak_ % kTail % std::max<int64_t>(1, grid_.columns);
+    if (r % 4 == 2) peak_ = 0;
     if (family_ == Family::Ties) ties_ = random_.between(-1, 1);
   }
 
@@ -236,8 +362,9 @@ class FloatDrawing {
       case Family::SameSign:
         return std::abs(natural(c)) + kLeastOfOneSign * constant_;
       case Family::Negative:
-        return r % 2 == 0 ? -(std::abs(normal_()) + kLeastOfOneSign)
-                          : -(std::abs(normal_()) + kLeastFarBelow) * (r % 4 == 1 ? below_ : far_below_);
+      case Family::FarBelow:
+        return -(std::abs(normal_()) + (is_far_below(r, c) ? kLeastFarBelow : kLeastOfOneSign)) *
+               scale_below(r, c);
       case Family::NonzeroMean:
         return kOwnMeanFactor * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
@@ -310,6 +437,16 @@ class FloatDrawing {
     return last_;
   }
 
+  // Whole rows, whole columns and whole windows of neighbours are far below zero. A tensor of one row is.
+  int64_t quarter(int64_t r) const { return grid_.rows == 1 ? 3 : grid_.rows < 4 ? r : r * 4 / grid_.rows; }
+  bool is_far_below(int64_t r, int64_t c) const {
+    return quarter(r) % 2 == 1 || c >= (grid_.columns + 1) / 2;
+  }
+  // At 2^31 an exponent is not known to within its own size, so that nothing can be said of a softmax or of what it is a part of.
+  double scale_below(int64_t r, int64_t c) const {
+    return !is_far_below(r, c) ? 1 : family_ == Family::FarBelow ? far_below_ : below_;
+  }
+
   double lowest() const { return kind() == ValuesKind::RealRange ? spec_.values.low : 0; }
   double highest() const { return kind() == ValuesKind::RealRange ? spec_.values.high : 1; }
 
@@ -380,6 +517,16 @@ class FloatDrawing {
         break;
       case Family::NegInfElement:
         for (const int64_t each : {int64_t{0}, at, count - 1}) store_infinity(each, -kInf);
+        break;
+      case Family::InfPart:
+      case Family::NegInfPart:
+        for (int64_t each = grid_.rows / 2 * grid_.columns; each < count; ++each)
+          store_infinity(each, family_ == Family::InfPart ? kInf : -kInf);
+        break;
+      case Family::AllInf:
+      case Family::AllNegInf:
+        for (int64_t each = 0; each < count; ++each)
+          store_infinity(each, family_ == Family::AllInf ? kInf : -kInf);
         break;
       default: {
         const int64_t row = at / grid_.columns;
@@ -578,6 +725,11 @@ Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& 
         return Error{fmt::format("tensor {}: {} has no legal value", spec.name, values.text)};
       }
       draw_integers(tensor, family, random, *low, *high);
+      if (family == Family::Uniform || family == Family::Natural)
+        ExtremesAtEnds(
+            tensor.extents, false, random, [&](int64_t at) { return tensor.load_int(at); },
+            [&](int64_t at, int64_t x) { tensor.store_int(at, x); })
+            .run(random.between(0, 1));
       return {};
     }
     default:
@@ -605,10 +757,13 @@ bool family_named(std::string_view name, Family& family) {
 }
 bool is_nonfinite(Family family) {
   return family == Family::NanElement || family == Family::NanRow || family == Family::InfElement ||
-         family == Family::NegInfElement;
+         family == Family::NegInfElement || family == Family::InfPart || family == Family::NegInfPart ||
+         family == Family::AllInf || family == Family::AllNegInf;
 }
 
-std::vector<Family> families_for(const TensorSpec& spec) {
+namespace {
+
+std::vector<Family> families_of_values(const TensorSpec& spec) {
   using enum Family;
   switch (spec.values.kind) {
     case ValuesKind::Real:
@@ -648,6 +803,17 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Problem};
   }
   return {Natural};
+}
+
+}  // namespace
+
+std::vector<Family> families_for(const TensorSpec& spec) {
+  std::vector<Family> families = families_of_values(spec);
+  const bool wide =
+      contract::is_float(spec.dtype) && numerics::max_finite(contract::info(spec.dtype).format) >= kWideRange;
+  if (wide && std::find(families.begin(), families.end(), Family::Negative) != families.end())
+    families.push_back(Family::FarBelow);
+  return families;
 }
 
 Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family family, uint64_t seed) {

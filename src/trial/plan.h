@@ -101,6 +101,8 @@ class Plan {
   void add_problem_inputs();
   contract::Shape listed(std::size_t turn) const;
   void add_nonfinite();
+  void add_infinite_parts();
+  void add_infinities_that_meet();
   void add_families();
   void add_presence();
   void add_cases();

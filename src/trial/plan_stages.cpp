@@ -42,6 +42,34 @@ bool draws_by_seed(const Contract& contract) {
                                 [](const contract::Statement& one) { return draws_by_seed(*one.body); });
 }
 
+// Whether a formula takes extremes or sums of exponentials: then a row, a window or a tensor that is infinite throughout is a
+// case of its own (where a maximum starts, what a softmax divides by). What else sums and products make of infinities shows
+// where one element is.
+struct Ordering {
+  bool reduces = false, orders = false;
+};
+void note_ordering(const contract::Expr& expr, Ordering& found) {
+  static constexpr std::string_view kOrders[] = {
+      "max",  "min",        "argmax",  "argmin",        "argmax_any", "argmin_any", "cummax",  "cummin",
+      "topk", "topk_first", "argsort", "argsort_first", "exp",        "exp2",       "sigmoid", "softplus"};
+  const bool reduces = expr.kind == contract::ExprKind::Reduce;
+  found.reduces |= reduces;
+  if (reduces || expr.kind == contract::ExprKind::Call)
+    found.orders |= std::find(std::begin(kOrders), std::end(kOrders), expr.name) != std::end(kOrders);
+  for (const contract::ExprPtr& child : expr.children) note_ordering(*child, found);
+}
+bool orders_numbers(const Contract& contract) {
+  const auto& formula = contract.reference.formula;
+  if (!formula) return true;  // it may
+  Ordering found;
+  for (const contract::Statement& one : formula->statements) {
+    found.reduces |= one.kind != contract::AssignKind::Set;
+    found.orders |= one.kind == contract::AssignKind::Max || one.kind == contract::AssignKind::Min;
+    note_ordering(*one.body, found);
+  }
+  return found.reduces && found.orders;
+}
+
 // Any number of a float may be NaN or infinite: `values` bounds the finite ones.
 bool takes_nonfinite(const TensorSpec& spec) {
   return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype) &&
@@ -268,6 +296,48 @@ void Plan::add_nonfinite() {
                           kNonfiniteShare);
       add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
     }
+  }
+  add_infinite_parts();
+  add_infinities_that_meet();
+}
+
+void Plan::add_infinite_parts() {
+  if (!orders_numbers(contract_)) return;
+  for (const Family family : {Family::NegInfPart, Family::InfPart, Family::AllNegInf, Family::AllInf})
+    for (const TensorSpec* spec : contract_.inputs()) {
+      const bool negative = family == Family::NegInfPart || family == Family::AllNegInf;
+      if (!takes_nonfinite(*spec) || (negative && !takes_negative(*spec))) continue;
+      add("NaN and infinity", quick(uniform_shape(contract_, kNanElementSize), kNonfiniteShare),
+          {{spec->name, family}}, rotating_condition());
+    }
+}
+
+// The first and the last element of every input at once: infinities that are equal, and infinities of both signs.
+void Plan::add_infinities_that_meet() {
+  std::vector<const TensorSpec*> inputs = contract_.inputs();
+  std::erase_if(inputs, [](const TensorSpec* spec) { return !takes_nonfinite(*spec); });
+  if (inputs.size() < 2) return;
+  std::set<Families> tried;
+  for (const auto& [even, odd] : {std::pair(Family::InfElement, Family::InfElement),
+                                  std::pair(Family::NegInfElement, Family::NegInfElement),
+                                  std::pair(Family::InfElement, Family::NegInfElement)}) {
+    Families families;
+    for (const TensorSpec* spec : inputs) {
+      const Family wanted = families.size() % 2 == 0 ? even : odd;
+      families[spec->name] = takes_negative(*spec) ? wanted : Family::InfElement;
+    }
+    if (!tried.insert(families).second) continue;
+    add("NaN and infinity", quick(uniform_shape(contract_, kNanElementSize), kNonfiniteShare), families,
+        rotating_condition());
+    requirements_.add(RequirementGroup::Inputs,
+                      even == odd ? fmt::format("{} in all inputs at once", to_string(even))
+                                  : std::string("infinities of both signs in all inputs at once"),
+                      [families](const Trial& trial) {
+                        return std::ranges::all_of(families, [&](const auto& wanted) {
+                          const auto found = trial.families.find(wanted.first);
+                          return found != trial.families.end() && found->second == wanted.second;
+                        });
+                      });
   }
 }
 

@@ -134,7 +134,7 @@ class Search {
   void simplify_condition() {
     simplify_alignment();
     Trial plain = best_.trial;
-    plain.condition = {};
+    plain.condition = {.ordered = !best_.trial.sampled};
     plain.condition.aliased = best_.trial.condition.aliased;
     plain.condition.others_late = best_.trial.condition.others_late;
     plain.condition.fresh = best_.trial.condition.fresh;

@@ -109,6 +109,13 @@ void keep_first(std::vector<T>& list, std::size_t most) {
 Thresholds::Thresholds(const Contract& contract, SizeConstants constants)
     : contract_(contract), constants_(std::move(constants)) {
   std::vector<int64_t>&compared = constants_.compared, &mentioned = constants_.mentioned;
+  // With a remainder (`n > 1024 && n % 2 == 0`) the size beyond an ordinary constant is no ordinary one.
+  beyond_ = compared;
+  std::erase_if(beyond_, [](int64_t c) { return c <= kMostSmall; });
+  std::stable_partition(beyond_.begin(), beyond_.end(), [](int64_t c) { return !is_ordinary(c); });
+  std::stable_sort(std::find_if(beyond_.begin(), beyond_.end(), is_ordinary), beyond_.end(),
+                   std::greater<>());
+  keep_first(beyond_, kMostRequired);
   std::erase_if(compared, is_ordinary);
   keep_first(compared, kMostCompared);
   std::erase_if(constants_.residues, [](Residue r) { return r.modulus < 2; });
@@ -133,10 +140,10 @@ std::vector<int64_t> Thresholds::required(const Dim& dim) const {
     values.add(c);
   }
   for (const Residue& residue : joint_)
-    for (const int64_t c : first) values.add(with_residue(dim, c + 1, residue));
+    for (const int64_t c : beyond_) values.add(with_residue(dim, c + 1, residue));
   for (const Residue& residue : constants_.residues) values.add(with_residue(dim, residue.modulus, residue));
   for (const Residue& residue : constants_.residues)
-    for (const int64_t c : first) values.add(with_residue(dim, c + 1, residue));
+    for (const int64_t c : beyond_) values.add(with_residue(dim, c + 1, residue));
   for (const int64_t c : first) values.add(below(dim, c));
   for (const Residue& residue : constants_.residues) values.add(with_residue(dim, kLarge, residue));
   std::vector<int64_t> found = values.take();

@@ -36,7 +36,8 @@ class Thresholds {
 
   const contract::Contract& contract_;
   SizeConstants constants_;
-  std::vector<Residue> joint_;  // remainders that one size can have at once, as one
+  std::vector<int64_t> beyond_;  // compared with: beyond which sizes with a remainder are required
+  std::vector<Residue> joint_;   // remainders that one size can have at once, as one
 };
 
 // Hidden sizes, head sizes, vocabularies and sequence lengths of well-known models, and large multiples of 4,

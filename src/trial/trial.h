@@ -34,7 +34,8 @@ namespace assay::trial {
 enum class Family : uint8_t {
   Natural,      // what `values` says real inputs look like
   SameSign,     // long sums of one sign
-  Negative,     // all below zero, every other row far below
+  Negative,     // all below zero, whole rows and columns far below
+  FarBelow,     // the same, further below
   NonzeroMean,  // each column has its own mean, noise about it
   SmallScale,   // natural, times 2^-10 and less
   LargeScale,   // natural, times 2^10
@@ -56,6 +57,10 @@ enum class Family : uint8_t {
   NanRow,         // natural, one row NaN
   InfElement,
   NegInfElement,
+  InfPart,  // half of the rows, or the only one
+  NegInfPart,
+  AllInf,
+  AllNegInf,
   // Integers.
   Uniform,
   Zipf,        // as words in text: rank k with probability 1/k

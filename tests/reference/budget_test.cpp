@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/random.h"
 #include "budget_support.h"
 
 namespace assay::reference {
@@ -182,6 +183,44 @@ formula = "y = sum[d](x[d])"
   EXPECT_NE(e.flags[0] & kCoherent, 0);
   EXPECT_TRUE(e.admits(0, got)) << got;
   EXPECT_GT(std::abs(got - e.value[0]), 100);  // 100958 instead of 100000: coherent indeed
+}
+
+// Terms of less than half an ulp of the sum are lost one and all, and if they have one sign, that is no noise. Terms of both
+// signs make up for each other.
+TEST(Budget, ManyTermsTooSmallForTheSumAreMarkedCoherent) {
+  Contract sum = parsed(contract_text(R"toml([dims]
+D = { min = 1, max = 100000 }
+N = { min = 1, max = 1000 }
+[tensors.x]
+dtype = "f32"
+shape = ["D", "N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = "y[n] = sum[d](x[d, n])"
+)toml"));
+  constexpr int64_t kTerms = 10000;
+  // Alone a sum's terms are lanes; beside many others the sums are.
+  for (const int64_t n : {1, 100}) {
+    const auto of = [&](auto term) {
+      std::vector<double> values;
+      for (int64_t d = 0; d < kTerms; ++d) values.insert(values.end(), static_cast<std::size_t>(n), term(d));
+      Bindings bindings;
+      bindings.shape = {{"D", kTerms}, {"N", n}};
+      bindings.inputs["x"] = share(Tensor::of(DType::f32, {kTerms, n}, values));
+      return expected(sum, bindings, "y");
+    };
+    Random random(7);
+    const auto large = [&] { return 1e9 * (0.7 + random.uniform()); };
+    const auto small = [&] { return 1e5 * (0.7 + random.uniform()); };
+    EXPECT_NE(of([&](int64_t d) { return d % 2 ? large() : small(); }).flags[0] & kCoherent, 0) << n;
+    EXPECT_EQ(of([&](int64_t d) { return d % 2 ? large() : (d % 4 - 1) * small(); }).flags[0] & kCoherent, 0)
+        << n;
+    EXPECT_EQ(of([&](int64_t) { return large(); }).flags[0] & kCoherent, 0) << n;
+    EXPECT_EQ(of([&](int64_t) { return random.normal(); }).flags[0] & kCoherent, 0) << n;
+  }
 }
 
 float two_pass_variance(const Floats& x, const Sum& sum, float& mu) {

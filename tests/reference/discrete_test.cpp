@@ -57,6 +57,17 @@ TEST(Discrete, ArgmaxAdmitsEveryIndexWithinTheBudgetOfTheLargest) {
   EXPECT_FALSE(e.admits(1, 1.0));
 }
 
+// Distances to far points: their squares overflow in f32, so that a kernel cannot tell which is the nearest.
+TEST(Discrete, ArgminAdmitsAnyOfThoseThatMayOverflow) {
+  const Contract contract = pair_contract("argmin_any[d](a[n, d] * b[n, d])", "i32");
+  const Expectation all = pair_expected(contract, {3e38, 1e38, 2e38}, {3e38, 3e38, 3e38}, 3);
+  EXPECT_EQ(all.integer[0], 1);
+  for (const double index : {0.0, 1.0, 2.0}) EXPECT_TRUE(all.admits(0, index)) << index;
+  const Expectation none = pair_expected(contract, {3e18, 1e18, 2e18}, {3e18, 3e18, 3e18}, 3);
+  EXPECT_TRUE(none.admits(0, 1.0));
+  EXPECT_FALSE(none.admits(0, 0.0));
+}
+
 TEST(Discrete, AnIfOnANearTieAdmitsBothBranchesAndNothingBetween) {
   const Expectation e = pair_expected(pair_contract("if a[n, 0] * b[n, 0] > 1 then 10 else 20", "f32"),
                                       {1.0f / 3, 1, 2}, {3, 0.5, 3}, 1);

@@ -129,6 +129,41 @@ formula = """
 }
 
 // A softmax is shifted whichever way its quotient is written: overflow is not admitted in any.
+// Subtracting an infinite maximum gives NaN, which is forgiven; a number is not.
+TEST(Shifted, ALogarithmOfAnInfinityIsNoNumber) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = 5
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.z]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = "y[i] = log(exp(x[i]) + exp(z[i]))"
+)toml"));
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const double x[] = {kInf, -kInf, kInf, kInf, -kInf}, z[] = {kInf, -kInf, -kInf, 2, 2};
+  Bindings bindings;
+  bindings.shape = {{"N", 5}};
+  bindings.inputs["x"] = share(Tensor::of(DType::f32, {5}, x));
+  bindings.inputs["z"] = share(Tensor::of(DType::f32, {5}, z));
+  const Expectation e = expected(contract, bindings, "y");
+  for (const std::size_t i : {0, 2, 3}) {
+    EXPECT_TRUE(e.admits(i, kInf)) << i;
+    EXPECT_TRUE(e.admits(i, std::numeric_limits<double>::quiet_NaN())) << i;
+    EXPECT_FALSE(e.admits(i, 0)) << i;
+  }
+  EXPECT_TRUE(e.admits(1, -kInf));
+  EXPECT_FALSE(e.admits(1, 0));
+  EXPECT_TRUE(e.admits(4, 2));
+  EXPECT_FALSE(e.admits(4, kInf));
+}
+
 TEST(Shifted, ASoftmaxByAReciprocalMayNotOverflow) {
   for (const char* formula :
        {"y[i] = exp(x[i]) / sum[k](exp(x[k]))", "z = sum[k](exp(x[k]))\nr = 1 / z\ny[i] = exp(x[i]) * r",

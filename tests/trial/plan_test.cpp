@@ -221,6 +221,61 @@ TEST(Plan, ProbesNanAndInfinityAlsoWhereValuesGiveARange) {
   EXPECT_FALSE(probed.contains({"x", Family::NegInfElement})) << "its values are never negative";
 }
 
+// logaddexp of two infinities: they have to be at the same element, of one sign and of both.
+TEST(Plan, LetsInfinitiesOfAllInputsMeet) {
+  const Contract contract = two_inputs();
+  Plan plan(contract, {.seed = 1});
+  std::set<std::pair<Family, Family>> met;
+  for (int i = 0; i < 150; ++i) {
+    const PlannedTrial planned = plan.next(below(contract, 1e6));
+    const auto& families = planned.trial.families;
+    if (families.size() == 2 && is_nonfinite(families.at("x")) && is_nonfinite(families.at("z")))
+      met.insert({families.at("x"), families.at("z")});
+    EXPECT_TRUE(met.empty() || planned.needed || met.size() == 3);
+  }
+  EXPECT_EQ(met, (std::set<std::pair<Family, Family>>{{Family::InfElement, Family::InfElement},
+                                                      {Family::InfElement, Family::NegInfElement},
+                                                      {Family::NegInfElement, Family::NegInfElement}}));
+}
+
+// Where a maximum starts, or what a softmax divides by, shows where all of a row is infinite. A sum of products tells nothing
+// there that one infinity does not.
+TEST(Plan, MakesWholeRowsInfiniteWhereNumbersAreOrdered) {
+  const auto parts_of = [](const std::string& formula) {
+    std::string text = R"([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y"]
+[dims]
+N = { min = 1, max = 5000 }
+M = { min = 1, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["N", "M"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = ")" + formula +
+                       "\"\n";
+    const auto contract = contract::parse(text);
+    EXPECT_TRUE(contract) << contract.error().text();
+    std::set<Family> found;
+    for (const PlannedTrial& planned : first_trials(*contract, 1, 150))
+      for (const auto& [name, family] : planned.trial.families)
+        if (family == Family::InfPart || family == Family::NegInfPart || family == Family::AllInf ||
+            family == Family::AllNegInf)
+          found.insert(family);
+    return found.size();
+  };
+  EXPECT_EQ(parts_of("y[i] = max[j](x[i, j])"), 4u);
+  EXPECT_EQ(parts_of("y[i] max= x[i, j]"), 4u);
+  EXPECT_EQ(parts_of("y[i] = log(sum[j](exp(x[i, j])))"), 4u);
+  EXPECT_EQ(parts_of("y[i] = sum[j](x[i, j] * x[i, j])"), 0u);
+  EXPECT_EQ(parts_of("y[i] = max(x[i, 0], 1)"), 0u) << "one element";
+}
+
 TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
   const Contract contract =
       parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", "[require]\nnonfinite = \"ignore\"\n");

@@ -168,6 +168,19 @@ TEST(Thresholds, SizesMeetSeveralRemaindersAtOnce) {
   EXPECT_TRUE(required);
 }
 
+// `n > 1024 && n % 2 == 0`: the edges hold 1024 and 1025, and no even size beyond.
+TEST(Thresholds, SizesBeyondAnOrdinaryConstantHaveTheRemainders) {
+  const Contract contract = two_inputs();
+  PlanOptions options;
+  options.constants = {{32, 1024}, {{2, 0}}, {}};
+  Plan plan(contract, options);
+  std::set<std::string> required;
+  for (const Requirement* requirement : plan.requirements().open())
+    if (requirement->group == RequirementGroup::Thresholds) required.insert(requirement->text);
+  EXPECT_TRUE(required.contains("N = 1026"));
+  EXPECT_TRUE(required.contains("N = 34"));
+}
+
 TEST(Thresholds, ProductsOfDimsPassThem) {
   const Contract contract = two_inputs();
   PlanOptions options;

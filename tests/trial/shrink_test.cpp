@@ -78,5 +78,19 @@ TEST(Shrink, KeepsWhatMatters) {
   EXPECT_EQ(shrunk.trial.shape.at("N"), 1);
 }
 
+// The inputs of a sample of the blocks are made as they are read, and come by no work on the stream.
+TEST(Shrink, LeavesASampleOfTheBlocksUnordered) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = {{"N", 100}, {"M", 64}};
+  trial.sampled = true;
+  trial.condition = {.schedule = 5, .ordered = false};
+  const Shrunk shrunk = shrink(contract, trial, [](const Trial&) { return true; });
+  EXPECT_EQ(shrunk.trial.condition.schedule, 0u);
+  EXPECT_FALSE(shrunk.trial.condition.ordered);
+  trial.sampled = false;
+  EXPECT_TRUE(shrink(contract, trial, [](const Trial&) { return true; }).trial.condition.ordered);
+}
+
 }  // namespace
 }  // namespace assay::trial

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "base/random.h"
 #include "support.h"
@@ -128,6 +129,124 @@ TEST(Families, InfinityIsAtBothEnds) {
     const Tensor x = drawn(contract, kShape, Family::InfElement, seed);
     EXPECT_TRUE(std::isinf(x.load(0)) && std::isinf(x.load(x.count() - 1))) << seed;
   }
+}
+
+// A kernel that leaves out a tail, or starts at the second element, is to miss what counts: in rows, in columns, and where all
+// dims are reduced together.
+TEST(Families, ExtremesAreAtTheEndsOfSomeLines) {
+  const Contract contract = with_input("f32", "activations");
+  for (const Family family : {Family::Natural, Family::SameSign})
+    for (const uint64_t seed : {1, 2, 3}) {
+      const Tensor x = drawn(contract, kShape, family, seed);
+      constexpr int64_t kRows = 37, kColumns = 64;
+      const auto at = [&](int64_t r, int64_t c) { return x.load(r * kColumns + c); };
+      int largest_last = 0, smallest_last = 0, largest_first = 0, column_largest_last = 0;
+      double largest = 0;
+      for (int64_t r = 0; r < kRows; ++r) {
+        bool is_largest = true, is_smallest = true, first = true;
+        for (int64_t c = 0; c < kColumns; ++c) {
+          is_largest &= at(r, c) <= at(r, kColumns - 1);
+          is_smallest &= at(r, c) >= at(r, kColumns - 1);
+          first &= at(r, c) <= at(r, 0);
+          largest = std::max(largest, at(r, c));
+        }
+        largest_last += is_largest;
+        smallest_last += is_smallest;
+        largest_first += first;
+      }
+      for (int64_t c = 0; c < kColumns; ++c) {
+        bool is_largest = true;
+        for (int64_t r = 0; r < kRows; ++r) is_largest &= at(r, c) <= at(kRows - 1, c);
+        column_largest_last += is_largest;
+      }
+      EXPECT_GE(largest_last, 8) << to_string(family) << seed;
+      EXPECT_GE(smallest_last, 8) << to_string(family) << seed;
+      EXPECT_GE(largest_first, 8) << to_string(family) << seed;
+      EXPECT_GE(column_largest_last, 8) << to_string(family) << seed;
+      if (family == Family::SameSign) {
+        EXPECT_EQ(at(kRows - 1, kColumns - 1), largest);
+      }
+    }
+  // The only row of a positive tensor ends with its largest.
+  const Tensor row = drawn(contract, {{"N", 1}, {"M", 64}}, Family::SameSign);
+  for (int64_t c = 0; c < 64; ++c) EXPECT_LE(row.load(c), row.load(63));
+}
+
+// What is drawn from a table comes up again in a long row, and bf16 has few numbers: the last is the only largest all the same.
+TEST(Families, TheLargestAtTheEndIsTheOnlyOne) {
+  const Contract contract = with_input("bf16", "real");
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Tensor x = drawn(contract, {{"N", 1}, {"M", 4000}}, Family::SameSign, seed);
+    for (int64_t c = 0; c < 3999; ++c) EXPECT_LT(x.load(c), x.load(3999)) << seed;
+  }
+}
+
+// Probabilities stay those of their rows.
+TEST(Families, ExtremesOfProbabilitiesStayInTheirRows) {
+  const Contract contract = with_input("f32", "probabilities");
+  const Tensor x = drawn(contract, kShape, Family::Natural);
+  for (int64_t r = 0; r < 37; ++r) {
+    double sum = 0;
+    for (int64_t c = 0; c < 64; ++c) sum += x.load(r * 64 + c);
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+}
+
+TEST(Families, MovingExtremesKeepsTheNumbers) {
+  const Contract contract = with_input("i32", "integers(-1000000, 1000000)");
+  const Tensor x = drawn(contract, kShape, Family::Uniform);
+  bool is_there[2] = {false, false};
+  for (int64_t i = 0; i < x.count(); ++i) {
+    is_there[0] |= x.load_int(i) == -1000000;
+    is_there[1] |= x.load_int(i) == 1000000;
+  }
+  EXPECT_TRUE(is_there[0] && is_there[1]) << "both ends of the range";
+  const int64_t last = x.load_int(x.count() - 1);
+  EXPECT_TRUE(last == 1000000 || last == -1000000) << last;
+}
+
+// Where a maximum starts too high (-1e4, -1e9) shows only where all that it is taken of is lower: rows, columns, windows.
+TEST(Families, NegativeHasRowsColumnsAndWindowsFarBelow) {
+  const Contract contract = with_input("f32", "activations");
+  const Tensor row = drawn(contract, {{"N", 1}, {"M", 64}}, Family::Negative);
+  for (int64_t c = 0; c < 64; ++c) EXPECT_LT(row.load(c), -65504);
+  for (const auto& [family, least, most] :
+       {std::tuple(Family::Negative, -1e6, -65504.0), std::tuple(Family::FarBelow, -1e11, -1e9)}) {
+    const Tensor x = drawn(contract, kShape, family);
+    const auto is_far = [&](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+      for (int64_t r = r0; r < r1; ++r)
+        for (int64_t c = c0; c < c1; ++c)
+          if (x.load(r * 64 + c) > most || x.load(r * 64 + c) < least) return false;
+      return true;
+    };
+    EXPECT_TRUE(is_far(28, 37, 0, 64)) << "rows";
+    EXPECT_TRUE(is_far(0, 9, 32, 64)) << "beside near ones";
+    EXPECT_GT(x.load(0), -10);
+  }
+  const auto knows = [](const char* dtype) {
+    const std::vector<Family> families = families_for(*with_input(dtype, "real").tensor("x"));
+    return std::find(families.begin(), families.end(), Family::FarBelow) != families.end();
+  };
+  EXPECT_TRUE(knows("bf16"));
+  EXPECT_FALSE(knows("f16")) << "it has no such numbers";
+}
+
+TEST(Families, InfinitePartsAreRowsOrAll) {
+  const Contract contract = with_input("bf16", "real");
+  const auto infinite = [&](Family family, const Shape& shape) {
+    const Tensor x = drawn(contract, shape, family);
+    int64_t count = 0;
+    const bool negative = family == Family::NegInfPart || family == Family::AllNegInf;
+    for (int64_t i = 0; i < x.count(); ++i)
+      count += std::isinf(x.load(i)) && std::signbit(x.load(i)) == negative;
+    return count;
+  };
+  for (const Family family : {Family::InfPart, Family::NegInfPart}) {
+    EXPECT_EQ(infinite(family, kShape), 19 * 64);
+    EXPECT_EQ(infinite(family, {{"N", 1}, {"M", 64}}), 64) << "the only row";
+  }
+  for (const Family family : {Family::AllInf, Family::AllNegInf})
+    EXPECT_EQ(infinite(family, kShape), 37 * 64);
 }
 
 // A range without integers has multiples of a power of two instead, so that products are exact and ties are met.
