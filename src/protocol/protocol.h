@@ -27,7 +27,7 @@ namespace assay::protocol {
 // A worker that ends with this status while nobody waited for an answer: the device failed under load.
 inline constexpr int kDeviceLost = 5;
 
-inline constexpr int kVersion = 6;
+inline constexpr int kVersion = 7;
 
 // File descriptors of the worker.
 inline constexpr int kSocket = 3;
