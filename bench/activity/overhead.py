@@ -117,7 +117,7 @@ def measure_size(options, folder):
                     {"event": "operation", "id": 2 * i + 1, "stream": i % 4, "kind": "kernel", "called": at + 3e-6,
                      "returned": at + 4e-6, "begin": at + 2e-5, "end": at + 5e-5, "graph": False, "kernel": "_Z5twicePfi",
                      "grid": [4, 1, 1], "block": [128, 1, 1], "shared_bytes": 0, "warp_instructions": 64, "fault": ""},
-                    {"event": "release", "id": i, "seconds": at + 9e-5, "held": False, "counted": False, "never_written": 0,
+                    {"event": "release", "id": i, "seconds": at + 9e-5, "called": at + 9e-5, "held": False, "counted": False, "never_written": 0,
                      "never_read": 0, "last_use": at + 5e-5, "writer": "", "file": "", "line": 0}):
                 file.write(json.dumps(event, separators=(",", ":")) + "\n")
     print("| file | MB | s |\n| --- | --- | --- |")

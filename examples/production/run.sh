@@ -93,8 +93,9 @@ mv "$out/next.real.so" "$out/librmsnorm.real.so"
 wait_for assay_alarms 2
 [[ -n $quick || $(metrics | grep -c '^assay_certificate_valid.* 0$') == 1 ]] || fail "the certificate is still valid"
 build=$(sha256sum "$out/librmsnorm.real.so" | cut -c1-12)
-echo "of this build, $(metrics | awk '/^assay_violations_total.*'"$build"'/ { sum += $2 } END { print sum }') of" \
-  "$(metrics | awk '/^assay_elements_judged_total.*'"$build"'/ { print $2 }') elements judged were wrong: from the alarm on, the trusted kernel computed"
+of_build() { metrics | awk -v name="$1{" -v build="$build" 'index($1, name) == 1 && index($1, build) { sum += $2 } END { print sum + 0 }'; }
+echo "of this build, $(of_build assay_violations_total) of $(of_build assay_elements_judged_total) elements judged were wrong:" \
+  "from the alarm on, the trusted kernel computed"
 capture=$(ls -t "$out"/state/captures/*.assaycap | head -1)
 "$ASSAY" replay "$capture" --json "$out/next.json" || true
 grep -q '"fault": "kernel"' "$out/next.json" || fail "the replay names another fault"

@@ -37,8 +37,11 @@ struct Allocation {
   uint64_t id = 0, address = 0, bytes = 0;
   std::string_view label;
   bool is_host = false;
-  std::size_t stack = 0;  // in Activity::stacks
+  std::size_t stack = 0;   // in Activity::stacks
+  bool is_pooled = false;  // made from a pool: by cudaMallocAsync, or by Python code
   double begin = 0;
+  // When the host freed it. What cudaFreeAsync frees is of use to the calls that follow, however late the virtual GPU runs
+  // the work before it.
   double end = std::numeric_limits<double>::infinity();
   bool is_released = false;  // false: held until the program ended
   bool is_counted = false;   // whether the next two are known
@@ -123,6 +126,7 @@ class Recorder {
 
   void passed(double seconds);
   std::size_t stack_at(uint64_t id) const;
+  bool is_pooled(const protocol::AllocationEvent& event) const;
   // One of Activity::texts; `last` is the one that the caller asked for last.
   std::string_view shared(const std::string& text, std::string_view& last);
   std::string_view name_of(const std::string& kernel);  // as C++ spells it

@@ -18,15 +18,14 @@ void put_in_order(std::vector<Change>& changes) {
   if (!std::ranges::is_sorted(changes, is_before)) std::ranges::sort(changes, is_before);
 }
 
-}  // namespace
-
-std::vector<Change> changes_of(const Activity& activity) {
+template <class Counts>
+std::vector<Change> changes_where(const Activity& activity, Counts counts) {
   std::vector<Change> begins, ends, all;
   begins.reserve(activity.allocations.size());
   ends.reserve(activity.allocations.size());
   for (std::size_t i = 0; i < activity.allocations.size(); ++i) {
     const Allocation& one = activity.allocations[i];
-    if (one.is_host) continue;
+    if (!counts(one)) continue;
     begins.push_back({one.begin, static_cast<uint32_t>(i), false});
     if (one.is_released) ends.push_back({one.end, static_cast<uint32_t>(i), true});
   }
@@ -35,6 +34,16 @@ std::vector<Change> changes_of(const Activity& activity) {
   all.reserve(begins.size() + ends.size());
   std::ranges::merge(begins, ends, std::back_inserter(all), is_before);
   return all;
+}
+
+}  // namespace
+
+std::vector<Change> changes_of(const Activity& activity) {
+  return changes_where(activity, [](const Allocation& one) { return !one.is_host; });
+}
+
+std::vector<Change> pool_changes_of(const Activity& activity) {
+  return changes_where(activity, [](const Allocation& one) { return one.is_pooled; });
 }
 
 }  // namespace assay::activity

@@ -15,5 +15,6 @@ struct Change {
 
 // Memory that is given back makes room for what is allocated at the same instant.
 std::vector<Change> changes_of(const Activity& activity);
+std::vector<Change> pool_changes_of(const Activity& activity);  // of memory from pools
 
 }  // namespace assay::activity

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <span>
@@ -12,6 +13,7 @@
 #include "activity/activity.h"
 #include "activity/html_page.h"
 #include "activity/pieces.h"
+#include "activity/pool.h"
 #include "base/symbol.h"
 #include "finding/json.h"
 #include "finding/message.h"
@@ -23,6 +25,7 @@ namespace {
 // More than a page can draw or a reader look at; the largest and longest are kept.
 constexpr std::size_t kMostAllocations = 4000, kMostOperations = 20000;
 constexpr std::size_t kMostFindings = 1000;
+constexpr std::size_t kMostBlocks = 4000;  // of a pool
 constexpr std::size_t kMostFrames = 12, kLongestName = 80;
 
 // The program's own line, as far as it is known.
@@ -162,6 +165,48 @@ Json findings_of(const Activity& activity) {
   return findings;
 }
 
+uint64_t gaps_of(const PoolSegment& segment) {
+  uint64_t bytes = 0;
+  for (const PoolBlock& block : segment.blocks) bytes += block.allocation ? 0 : block.bytes;
+  return bytes;
+}
+
+// Segments with the most bytes in gaps first, as many as can be drawn.
+Json pool_json(const Activity& activity) {
+  const Pool pool = pool_of(activity);
+  std::size_t gaps = 0;
+  uint64_t largest = 0;
+  std::vector<std::pair<uint64_t, const PoolSegment*>> order;
+  for (const PoolSegment& segment : pool.segments) {
+    order.emplace_back(gaps_of(segment), &segment);
+    for (const PoolBlock& block : segment.blocks) {
+      if (block.allocation) continue;
+      ++gaps;
+      largest = std::max(largest, block.bytes);
+    }
+  }
+  std::ranges::stable_sort(order, std::greater<>{}, &std::pair<uint64_t, const PoolSegment*>::first);
+  Json segments = Json::array();
+  std::size_t blocks = 0;
+  for (const auto& [free, segment] : order) {
+    blocks += segment->blocks.size();
+    if (blocks > kMostBlocks) break;
+    Json list = Json::array();
+    for (const PoolBlock& block : segment->blocks)
+      list.push_back({block.bytes, block.allocation ? activity.allocations[*block.allocation].id : 0});
+    segments.push_back({{"bytes", segment->bytes}, {"gaps", free}, {"blocks", std::move(list)}});
+  }
+  return {{"allocations", pool.allocations},
+          {"reserved", pool.reserved},
+          {"most_in_use", pool.most_in_use},
+          {"seconds", pool.seconds},
+          {"in_use", pool.in_use},
+          {"rounding", pool.rounding},
+          {"gaps", {{"bytes", pool.gaps}, {"count", gaps}, {"largest", largest}}},
+          {"segment_count", pool.segments.size()},
+          {"segments", std::move(segments)}};
+}
+
 // Nothing in it looks like a tag.
 std::string dumped(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -191,6 +236,7 @@ void add_data(Pieces& text, const Activity& activity, const std::string& program
       text, ",\"operations\":", activity.operations,
       largest(activity.operations, kMostOperations, [](const Operation& one) { return one.end - one.begin; }),
       shared);
+  text << ",\"pool\":" << dumped(pool_json(activity));
   text << ",\"findings\":" << dumped(findings_of(activity)) << '}';
 }
 

@@ -16,6 +16,13 @@ std::size_t Recorder::stack_at(uint64_t id) const {
   return found == stack_places_.end() ? 0 : found->second;
 }
 
+bool Recorder::is_pooled(const protocol::AllocationEvent& event) const {
+  if (event.is_host) return false;
+  const std::size_t stack = stack_at(event.stack);
+  return event.label == "cudaMallocAsync" || event.label == "cuMemAllocAsync" ||
+         (stack != 0 && !stacks_[stack - 1].stack.empty());
+}
+
 std::string_view Recorder::shared(const std::string& text, std::string_view& last) {
   if (text.empty()) return {};
   if (last != text) last = *activity_.texts.insert(text).first;
@@ -50,6 +57,7 @@ void Recorder::add_event(const protocol::AllocationEvent& event) {
                                    .label = shared(event.label, last_label_),
                                    .is_host = event.is_host,
                                    .stack = stack_at(event.stack),
+                                   .is_pooled = is_pooled(event),
                                    .begin = event.seconds});
 }
 
@@ -58,8 +66,8 @@ void Recorder::add_event(const protocol::ReleaseEvent& event) {
   const auto found = allocation_places_.find(event.id);
   if (found == allocation_places_.end()) return;
   Allocation& allocation = activity_.allocations[found->second];
-  allocation.is_released = !event.is_held;
-  if (!event.is_held) allocation.end = event.seconds;
+  allocation.is_released = !event.is_held || event.called < event.seconds;
+  if (allocation.is_released) allocation.end = event.called;
   allocation.is_counted = event.is_counted;
   allocation.never_written = std::min(event.never_written, allocation.bytes);
   allocation.never_read = std::min(event.never_read, allocation.bytes);

@@ -33,13 +33,22 @@ int run(int argc, char** argv) {
       "assayd");
   assay::assayd::DaemonOptions options{.socket = assay::monitor::socket_path(), .state = state_folder()};
   std::string listen = "127.0.0.1:9464", key;
-  app.add_option("--socket", options.socket, "where applications connect; $ASSAYD_SOCKET");
-  app.add_option("--group", options.group, "group whose members may connect, in addition to this user");
-  app.add_option("--listen", listen, "address of /metrics: 127.0.0.1:9464, or unix:PATH");
-  app.add_option("--state", options.state, "folder of alarms and captures");
-  app.add_option("--key", key, "public key, PEM, of the certificates of applications");
-  app.add_option("--captures", options.captures, "most captures to write");
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--socket", options.socket, "where applications connect; ASSAYD_SOCKET sets the default")
+      ->type_name("PATH");
+  app.add_option("--group", options.group, "group whose members may connect, in addition to this user")
+      ->type_name("GROUP");
+  app.add_option("--listen", listen, "address of /metrics, or unix:PATH; 127.0.0.1:9464 by default")
+      ->type_name("ADDRESS");
+  app.add_option("--state", options.state, "folder of alarms and captures")->type_name("FOLDER");
+  app.add_option("--key", key, "public key, PEM, of the certificates of applications")->type_name("FILE");
+  app.add_option("--captures", options.captures, "keep at most this many captures; 100 by default")
+      ->type_name("N");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // prints the help
+    return fail(assay::Error{fmt::format("{}; see `assayd --help`", error.what())});
+  }
   if (!key.empty()) {
     const auto pem = assay::read_file(key);
     if (!pem) return fail(pem.error());

@@ -52,29 +52,42 @@ Arguments::Arguments(std::string summary, std::string command)
     : app_(std::make_unique<CLI::App>(std::move(summary), std::move(command))) {}
 Arguments::~Arguments() = default;
 
+namespace {
+
+// As CLI11 has it, but with the name of the value behind the name of an option: "--json FILE".
+template <class Value>
+CLI::Option* option(CLI::App& app, const std::string& name, Value& value, const std::string& help,
+                    std::string value_name) {
+  const std::size_t space = name.find(' ');
+  if (space != std::string::npos) value_name = name.substr(space + 1);
+  return app.add_option(name.substr(0, space), value, help)
+      ->type_name(name.starts_with('-') ? value_name : "");
+}
+
+}  // namespace
+
 Argument Arguments::add(const std::string& name, std::string& value, const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  return Argument(option(*app_, name, value, help, "TEXT"));
 }
 Argument Arguments::add(const std::string& name, std::vector<std::string>& values, const std::string& help) {
-  CLI::Option* option = app_->add_option(name, values, help);
-  if (name.starts_with('-')) option->allow_extra_args(false);  // it is repeated: the next word is not its own
-  return Argument(option);
+  CLI::Option* added = option(*app_, name, values, help, "TEXT");
+  if (name.starts_with('-')) added->allow_extra_args(false);  // it is repeated: the next word is not its own
+  return Argument(added);
 }
 Argument Arguments::add(const std::string& name, int& value, const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  return Argument(option(*app_, name, value, help, "N"));
 }
 Argument Arguments::add(const std::string& name, unsigned& value, const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  return Argument(option(*app_, name, value, help, "N"));
 }
 Argument Arguments::add(const std::string& name, uint64_t& value, const std::string& help) {
-  Argument argument(app_->add_option(name, value, help));
-  return argument.not_negative();
+  return Argument(option(*app_, name, value, help, "N")).not_negative();
 }
 Argument Arguments::add(const std::string& name, int64_t& value, const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  return Argument(option(*app_, name, value, help, "N"));
 }
 Argument Arguments::add(const std::string& name, double& value, const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  return Argument(option(*app_, name, value, help, "NUMBER"));
 }
 void Arguments::add_flag(const std::string& name, bool& value, const std::string& help) {
   app_->add_flag(name, value, help);

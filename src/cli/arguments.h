@@ -37,7 +37,7 @@ class Arguments {
     CLI::Option* option_;
   };
 
-  // "--name" is an option, "name" a word by its place. What is not given keeps its value.
+  // "--name" is an option, "name" a word by its place; "--name FILE" says what the value is. What is not given keeps its value.
   Argument add(const std::string& name, std::string& value, const std::string& help);
   Argument add(const std::string& name, std::vector<std::string>& values, const std::string& help);
   Argument add(const std::string& name, int& value, const std::string& help);

@@ -315,17 +315,17 @@ int certify_command(std::vector<std::string> args) {
       "assay certify");
   CertifyOptions options;
   arguments.add("contract", options.contract, "a contract file").required();
-  arguments.add("--key", options.key, "private key, PEM: Ed25519 or ECDSA over P-256 (openssl genpkey)")
+  arguments.add("--key FILE", options.key, "private key, PEM: Ed25519 or ECDSA over P-256 (openssl genpkey)")
       .required();
-  arguments.add("-o,--output", options.output, "write the certificate to this file").required();
-  arguments.add("--library", options.library, "write the library that was checked to this file");
-  arguments.add("--device", options.devices,
+  arguments.add("-o,--output FILE", options.output, "write the certificate to this file").required();
+  arguments.add("--library FILE", options.library, "write the library that was checked to this file");
+  arguments.add("--device DEVICE", options.devices,
                 "where kernels run: virtual (the default), cuda; may be repeated");
   arguments.add("--seed", options.seed, "random seed of the check");
-  arguments.add("--budget", options.budget, "seconds of trials").positive();
+  arguments.add("--budget SECONDS", options.budget, "seconds of trials").positive();
   arguments.add_flag("--train", options.train,
                      "also train a small transformer with the kernel (assay train --help)");
-  arguments.add("--train-option", options.train_options,
+  arguments.add("--train-option OPTION", options.train_options,
                 "an option for assay train, such as --train-option=--steps=20; may be repeated");
   arguments.add_flag("--no-prove", options.no_prove,
                      "skip the proofs that run beside the trials (assay prove --help)");

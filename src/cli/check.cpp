@@ -213,17 +213,17 @@ int check_command(std::vector<std::string> args) {
   const auto contract =
       arguments.add("contract", paths, "contract files, or folders of them; with --problem, an answer");
   std::string problem;
-  arguments.add("--problem", problem, "benchmark problem (file or folder) to check the answer against");
-  arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
+  arguments.add("--problem PATH", problem, "benchmark problem (file or folder) to check the answer against");
+  arguments.add("--repeat REPORT", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
-  arguments.add("--json", json, "write the report to this file");
-  arguments.add("--html", html, "write an HTML report to this file");
-  arguments.add("--junit", junit, "write a JUnit report to this file");
-  arguments.add("--sarif", sarif, "write a SARIF report to this file");
+  arguments.add("--json FILE", json, "write the report to this file");
+  arguments.add("--html FILE", html, "write an HTML report to this file");
+  arguments.add("--junit FILE", junit, "write a JUnit report to this file");
+  arguments.add("--sarif FILE", sarif, "write a SARIF report to this file");
   const char* usual = std::getenv("ASSAY_DEVICE");
   device.name = usual && *usual ? usual : "auto";
   arguments
-      .add("--device", device.name,
+      .add("--device DEVICE", device.name,
            "where kernels run; auto: on the virtual device, and on a GPU as well if there is one. "
            "ASSAY_DEVICE "
            "sets the default")
@@ -231,12 +231,12 @@ int check_command(std::vector<std::string> args) {
   arguments.add("--seed", options.seed, "random seed; the same seed gives the same plan");
   double budget = 0;
   arguments
-      .add("--budget", budget,
+      .add("--budget SECONDS", budget,
            fmt::format("seconds of trials for each contract; {:.0f} by default, {:.0f} for a Python function",
                        options.budget, kPythonBudget))
       .positive();
   std::string min_coverage;
-  arguments.add("--min-coverage", min_coverage,
+  arguments.add("--min-coverage SHARE", min_coverage,
                 "least share of the planned trials, 0.8 or 80%; with fewer, a check that found nothing is "
                 "inconclusive");
   arguments.add_flag("--keep-going", options.keep_going,
@@ -250,7 +250,7 @@ int check_command(std::vector<std::string> args) {
   arguments.add_flag("--no-prove", no_prove,
                      "skip the proofs that run beside the trials (assay prove --help)");
   std::string sanitizers;
-  arguments.add("--sanitizer", sanitizers,
+  arguments.add("--sanitizer TOOLS", sanitizers,
                 "on a GPU: also run a few trials under these compute-sanitizer tools: "
                 "memcheck,racecheck,initcheck,synccheck");
   bool trace = false;

@@ -110,12 +110,12 @@ int compare_devices_command(std::vector<std::string> args) {
   options.budget = 10;
   int trials = 40, jobs = 1;
   arguments.add("contract", paths, "contract files; with --corpus, parts of kernel names");
-  arguments.add("--corpus", corpus, "compare the right kernels of this corpus instead").folder();
-  arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
+  arguments.add("--corpus FOLDER", corpus, "compare the right kernels of this corpus instead").folder();
+  arguments.add("--budget SECONDS", options.budget, "seconds of trials for each contract").positive();
   arguments.add("--trials", trials, "most trials for each contract").positive();
   arguments.add("--jobs", jobs, "contracts to compare in parallel").positive();
   arguments.add("--seed", options.seed, "random seed; the same seed gives the same trials");
-  arguments.add("--json", json, "write one record for each contract to this file");
+  arguments.add("--json FILE", json, "write one record for each contract to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   std::vector<Compared> all;
   if (!corpus.empty())

@@ -413,24 +413,25 @@ int corpus_command(std::vector<std::string> args) {
   bool plain = false, cuda = false, unchecked = false;
   std::string device = "virtual";
   arguments.add("filter", filters, "only kernels whose name contains one of these");
-  arguments.add("--folder", folder, "the corpus").folder();
-  arguments.add("--json", json, "write one record per kernel to this file");
+  arguments.add("--folder FOLDER", folder, "the corpus").folder();
+  arguments.add("--json FILE", json, "write one record per kernel to this file");
   std::string recorded;
   arguments.add(
-      "--records", recorded,
+      "--records FILE", recorded,
       "add each record to this file, one per line, as soon as it is known; skip the kernels that it has");
   arguments.add("--seed", options.seed, "random seed");
-  arguments.add("--budget", options.budget, "seconds of trials for each kernel").positive();
+  arguments.add("--budget SECONDS", options.budget, "seconds of trials for each kernel").positive();
   int jobs = 1;
   arguments.add("--jobs", jobs, "kernels to check in parallel").positive();
   arguments.add_flag("--cuda", cuda, "on a real GPU; the same as --device cuda");
-  arguments.add("--device", device, "where kernels run; auto: both, and the records say what each found")
+  arguments
+      .add("--device DEVICE", device, "where kernels run; auto: both, and the records say what each found")
       .one_of({"auto", "virtual", "cuda"});
   std::string sanitizers;
-  arguments.add("--sanitizer", sanitizers,
+  arguments.add("--sanitizer TOOLS", sanitizers,
                 "also run these compute-sanitizer tools: memcheck,racecheck,initcheck,synccheck");
   arguments.add_flag("--gates", options.margins,
-                     "record how close each kernel comes to the gates of the judge");
+                     "record how close each kernel comes to the judge's thresholds");
   arguments.add_flag("--verdicts", options.verdict_only,
                      "stop at a confirmed failure; do not look for its cause");
   arguments.add_flag("--no-check", unchecked, "skip the check itself; run only the comparisons");

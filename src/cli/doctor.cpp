@@ -85,9 +85,10 @@ int doctor_command(std::vector<std::string> args) {
   for (std::size_t i = 0; i < args.size(); ++i)
     if (args[i] == "--json" && (i + 1 == args.size() || args[i + 1].starts_with("--")))
       args.insert(args.begin() + static_cast<std::ptrdiff_t>(i) + 1, kPrint);
-  arguments.add("--for", word, "a contract, a library or program, or a process id to examine as well");
+  arguments.add("--for FILE|PID", word,
+                "a contract, a library or program, or a process id to examine as well");
   arguments.add_flag("--quick", quick, "do not run a kernel; takes less than a second");
-  arguments.add("--json", json,
+  arguments.add("--json FILE", json,
                 "write the result to this file; without a name, print it instead of the text");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto target = target_named(word);

@@ -12,12 +12,15 @@
 namespace assay::cli {
 
 int events_command(std::vector<std::string> args) {
-  Arguments arguments("Shows the launches and findings of an event file", "assay events");
+  Arguments arguments(
+      "Shows the launches and findings of a program on the virtual GPU, from the file that ASSAY_REPORT "
+      "named.",
+      "assay events");
   std::string events, json;
   ActivityFiles files;
   bool no_launches = false;
-  arguments.add("events", events, "the file that ASSAY_REPORT named").required();
-  arguments.add("--json", json, "write launches and findings to this file");
+  arguments.add("events", events, "the event file").required();
+  arguments.add("--json FILE", json, "write launches and findings to this file");
   add_activity_files(arguments, files);
   arguments.add_flag("--no-launches", no_launches, "print only the findings");
   if (const auto status = arguments.parse(std::move(args))) return *status;

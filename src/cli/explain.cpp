@@ -19,9 +19,9 @@ int explain_command(std::vector<std::string> args) {
   std::vector<std::string> dims;
   assayer::CheckOptions options;
   arguments.add("contract", path, "a contract file").required();
-  arguments.add("--shape", dims, "sizes, such as N=1024; the others are those of the first trial");
+  arguments.add("--shape DIM=N", dims, "sizes, such as N=1024; the others are those of the first trial");
   arguments.add("--seed", options.seed, "random seed of the inputs");
-  arguments.add("--json", json, "write the profile to this file");
+  arguments.add("--json FILE", json, "write the profile to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());

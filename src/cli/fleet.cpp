@@ -85,11 +85,13 @@ int fleet_command(std::vector<std::string> args) {
            "assayd: http://host:9464, unix:SOCKET, or a file with the answer of /evidence")
       .required();
   arguments
-      .add("--rate", options.rate,
-           "of the kernels called wrong by evidence, at most this share is right, on average")
+      .add("--rate NUMBER", options.rate,
+           "of the kernels called wrong by evidence, at most this share is right, on average; 0.001 by "
+           "default")
       .positive();
-  arguments.add("--timeout", options.timeout, "seconds to wait for each assayd").positive();
-  arguments.add("--json", options.json, "write the result to this file");
+  arguments.add("--timeout SECONDS", options.timeout, "seconds to wait for each assayd; 5 by default")
+      .positive();
+  arguments.add("--json FILE", options.json, "write the result to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (options.rate >= 1) {
     fmt::print(stderr, "assay: --rate must be below 1\n");

@@ -40,7 +40,7 @@ int formula_command(std::vector<std::string> args) {
   std::string path, json;
   bool schema = false;
   arguments.add("contract", path, "the contract");
-  arguments.add("--json", json, "write the same as JSON to this file");
+  arguments.add("--json FILE", json, "write the same as JSON to this file");
   arguments.add_flag("--schema", schema, "print a JSON Schema of contracts, for editors");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (schema) {

@@ -63,14 +63,15 @@ int init_command(std::vector<std::string> args) {
   std::string source, entry, from, problem, out;
   std::vector<std::string> tensors, scalars;
   arguments.add("source", source, "a .cu file; with --problem, an answer to it");
-  arguments.add("--entry", entry, "the extern \"C\" function; by default the last one");
+  arguments.add("--entry FUNCTION", entry, "the extern \"C\" function; by default the last one");
   arguments.add(
-      "--from", from,
+      "--from FUNCTION", from,
       "instead of a source: FILE.py:FUNCTION or MODULE:FUNCTION, whose operators become the formula");
-  arguments.add("--tensor", tensors, "with --from, for each tensor argument: \"x = bf16[rows, cols]\"");
-  arguments.add("--scalar", scalars, "with --from, for each number argument: \"eps = 1e-6\"");
-  arguments.add("--problem", problem, "a benchmark's problem, a file or a folder: writes a folder");
-  arguments.add("-o,--output", out, "the contract to write; by default next to the source, as .toml");
+  arguments.add("--tensor TENSOR", tensors,
+                "with --from, for each tensor argument: \"x = bf16[rows, cols]\"");
+  arguments.add("--scalar SCALAR", scalars, "with --from, for each number argument: \"eps = 1e-6\"");
+  arguments.add("--problem PATH", problem, "a benchmark's problem, a file or a folder: writes a folder");
+  arguments.add("-o,--output FILE", out, "the contract to write; by default next to the source, as .toml");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (!problem.empty()) {
     if (source.empty() || !from.empty()) return complain({"--problem takes an answer, and not --from"});

@@ -150,12 +150,12 @@ int judge_command(std::vector<std::string> args) {
   std::vector<std::string> named;
   judge::Options options;
   arguments.add("contract", path, "the contract").required();
-  arguments.add("--inputs", inputs, "folder of the inputs").required();
-  arguments.add("--outputs", outputs, "folder of the outputs").required();
-  arguments.add("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
-  arguments.add("--json", json, "write the report to this file");
-  arguments.add("--capture", capture, "write the call to this file, for assay replay");
-  arguments.add("--library", library, "the library that was called, to be kept in the capture");
+  arguments.add("--inputs FOLDER", inputs, "folder of the inputs").required();
+  arguments.add("--outputs FOLDER", outputs, "folder of the outputs").required();
+  arguments.add("--set NAME=NUMBER", named, "a scalar, or a dim that no extent gives; may be repeated");
+  arguments.add("--json FILE", json, "write the report to this file");
+  arguments.add("--capture FILE", capture, "write the call to this file, for assay replay");
+  arguments.add("--library FILE", library, "the library that was called, to be kept in the capture");
   arguments.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 

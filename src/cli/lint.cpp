@@ -86,12 +86,12 @@ int lint_command(std::vector<std::string> args) {
   std::vector<std::string> paths, flags;
   std::string json, math = "standard", arch = "sm_90";
   arguments.add("file", paths, "CUDA C++ (.cu), PTX (.ptx) or contracts (.toml)").required();
-  arguments.add("--json", json, "write the notes to this file");
+  arguments.add("--json FILE", json, "write the notes to this file");
   arguments
       .add("--math", math, "math mode if there is no contract; a contract's own setting takes precedence")
       .one_of({"standard", "fast"});
-  arguments.add("--arch", arch, "architecture for CUDA C++ without a contract");
-  arguments.add("--flag", flags, "a compiler flag, such as --flag=-DN=4; may be repeated");
+  arguments.add("--arch sm_NN", arch, "architecture for CUDA C++ without a contract");
+  arguments.add("--flag FLAG", flags, "a compiler flag, such as --flag=-DN=4; may be repeated");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
   std::vector<Code> codes;

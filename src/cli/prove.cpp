@@ -67,15 +67,16 @@ int prove_command(std::vector<std::string> args) {
   std::string path, json, html;
   prove::Options options;
   arguments.add("contract", path, "a contract file").required();
-  arguments.add("--json", json, "write the result to this file, each time an obligation is decided");
-  arguments.add("--html", html, "write an HTML page to this file: the proof line by line");
+  arguments.add("--json FILE", json, "write the result to this file, each time an obligation is decided");
+  arguments.add("--html FILE", html, "write an HTML page to this file: the proof line by line");
   arguments
-      .add("--time", options.seconds,
+      .add("--time SECONDS", options.seconds,
            fmt::format("seconds for the solver; {:.0f} by default", options.seconds))
       .positive();
-  arguments.add("--dump", options.dump,
+  arguments.add("--dump FOLDER", options.dump,
                 "write each proved query to this folder, as SMT-LIB for another solver");
-  arguments.add("--only", options.only, "decide only this obligation (bounds, values, …); may be repeated");
+  arguments.add("--only OBLIGATION", options.only,
+                "decide only this obligation (bounds, values, …); may be repeated");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   for (const std::string& name : options.only)
     if (prove::statement_of(name).empty())

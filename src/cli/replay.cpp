@@ -163,9 +163,9 @@ int replay_command(std::vector<std::string> args) {
   std::size_t which = 1;
   DeviceName device{""};
   arguments.add("report", path, "a report written by assay check, or a capture").required();
-  arguments.add("--finding", which, "which of its findings, counting from 1");
-  arguments.add("--json", json, "write the report to this file");
-  arguments.add("--device", device.name, "where kernels run; by default the device that showed it")
+  arguments.add("--finding N", which, "which of its findings, counting from 1");
+  arguments.add("--json FILE", json, "write the report to this file");
+  arguments.add("--device DEVICE", device.name, "where kernels run; by default the device that showed it")
       .one_of({"virtual", "cuda"});
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (monitor::is_capture(path)) return replay_capture(path, device.device(), json);

@@ -47,13 +47,13 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   arguments.add("--threads", options.threads, "engine threads (0: one per core)");
   arguments.add("--engine", options.engine, "auto compiles long-running kernels, interpret none, compile all")
       .one_of({"auto", "interpret", "compile"});
-  arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
-  arguments.add("--json", options.json, "write launches and findings to this file");
+  arguments.add("--check LIST", options.check, fmt::format("checks to run, separated by commas: {}", names));
+  arguments.add("--json FILE", options.json, "write launches and findings to this file");
   add_activity_files(arguments, options.activity);
   arguments.add_flag(
       "--error-exit{1}", options.error_exit,
       "exit with 1 (or N) if there are findings; by default the exit status is the program's own");
-  arguments.add("--suppressions", options.suppressions,
+  arguments.add("--suppressions FILE", options.suppressions,
                 "file of findings to suppress: KIND [KERNEL [FILE:LINE]], * matches");
   arguments.add("--max-instructions", options.max_instructions,
                 "stop a launch after this many warp instructions (0: never)");

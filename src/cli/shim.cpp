@@ -251,11 +251,11 @@ int shim_command(std::vector<std::string> args) {
       "assay shim");
   std::string path, output, library, certificate, source;
   arguments.add("contract", path, "a contract file").required();
-  arguments.add("-o,--output", output, "the library to write").required();
-  arguments.add("--library", library,
+  arguments.add("-o,--output FILE", output, "the library to write").required();
+  arguments.add("--library FILE", library,
                 "the kernel's own library; by default it is built next to the output, as .real.so");
-  arguments.add("--certificate", certificate, "its certificate, for assayd to check");
-  arguments.add("--source", source, "also write the shim's C++ to this file");
+  arguments.add("--certificate FILE", certificate, "its certificate, for assayd to check");
+  arguments.add("--source FILE", source, "also write the shim's C++ to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());

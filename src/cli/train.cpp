@@ -298,20 +298,20 @@ int train_command(std::vector<std::string> args) {
   arguments.add_flag("--slots", list, "list the slots that a kernel can fill, with their signatures");
   arguments.add_flag("--binding", only_binding,
                      "show which slot the kernel fills, as a [workload] table, and exit");
-  arguments.add("--json", json, "write the result to this file");
-  arguments.add("--html", html, "write an HTML page to this file: loss curves with their noise");
-  arguments.add("--text", words.text, "also train on this file");
+  arguments.add("--json FILE", json, "write the result to this file");
+  arguments.add("--html FILE", html, "write an HTML page to this file: loss curves with their noise");
+  arguments.add("--text FILE", words.text, "also train on this file");
   arguments
       .add("--tokenizer", words.tokenizer,
            "how --text becomes tokens: bytes, or bpe (byte pairs of the file itself, as many as the "
            "vocabulary holds)")
       .one_of({"bytes", "bpe"});
-  arguments.add("--tokens", words.tokens, "rows of the matrix, comma-separated: zipf, uniform, text");
-  arguments.add("--optimizers", words.optimizers,
+  arguments.add("--tokens LIST", words.tokens, "rows of the matrix, comma-separated: zipf, uniform, text");
+  arguments.add("--optimizers LIST", words.optimizers,
                 "columns of the matrix, comma-separated: sgd, momentum, adamw");
   arguments.add("--steps", options.steps, fmt::format("steps of each run; {} by default", options.steps))
       .positive();
-  arguments.add("--rate", words.rate, "learning rate of every cell; by default each cell has its own")
+  arguments.add("--rate NUMBER", words.rate, "learning rate of every cell; by default each cell has its own")
       .positive();
   arguments.add_flag(
       "--teacher-only", options.teacher_only,
@@ -321,7 +321,7 @@ int train_command(std::vector<std::string> args) {
   arguments.add("--seed", options.seed, "random seed of weights and batches");
   arguments.add("--threads", options.threads, "threads of the trusted code; one per core by default")
       .positive();
-  arguments.add("--device", words.device, "where the kernel runs").one_of({"virtual", "cuda"});
+  arguments.add("--device DEVICE", words.device, "where the kernel runs").one_of({"virtual", "cuda"});
   arguments.add_flag("--fresh", fresh, "start over, even if an interrupted run could continue");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (list) {

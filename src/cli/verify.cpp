@@ -167,13 +167,13 @@ int verify_command(std::vector<std::string> args) {
       "assay verify");
   VerifyOptions options;
   arguments.add("certificate", options.certificate, "a file that assay certify wrote").required();
-  arguments.add("--key", options.key, "public key of the signer, PEM").required();
-  arguments.add("--file", options.files,
+  arguments.add("--key FILE", options.key, "public key of the signer, PEM").required();
+  arguments.add("--file FILE", options.files,
                 "a file that must be certified: a library, a source, PTX; may be repeated");
-  arguments.add("--contract", options.contract, "the contract that the certificate must be for");
-  arguments.add("--arch", options.arch, "the architecture that it must be for, such as sm_90");
-  arguments.add("--policy", options.policy, "a policy that it must meet (docs/certificates.md)");
-  arguments.add("--json", options.json, "write the result and the statement to this file");
+  arguments.add("--contract FILE", options.contract, "the contract that the certificate must be for");
+  arguments.add("--arch sm_NN", options.arch, "the architecture that it must be for, such as sm_90");
+  arguments.add("--policy FILE", options.policy, "a policy that it must meet (docs/certificates.md)");
+  arguments.add("--json FILE", options.json, "write the result and the statement to this file");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
   const auto pem = read_file(options.key, kLargestText);

@@ -83,6 +83,7 @@ struct Activity::Use {
   std::atomic<const Writer*> last_writer{nullptr};  // in the grid that runs
   std::atomic<bool> is_touched{false};              // by a grid that runs
   double last_use = 0;
+  std::optional<double> release_called;
   protocol::TextId writer = 0, file = 0;
   int32_t line = 0;
 };
@@ -175,6 +176,11 @@ void Activity::out_of_memory(uint64_t bytes, uint64_t stack) {
       bytes, memory_.capacity() - std::min(memory_.capacity(), memory_.used()), stack, now()});
 }
 
+void Activity::release_called(vgpu::Address base) {
+  const std::unique_lock lock(uses_mutex_);
+  if (const auto found = uses_.find(base); found != uses_.end()) found->second->release_called = now();
+}
+
 void Activity::releasing(vgpu::Address base) {
   std::unique_ptr<Use> use;
   {
@@ -197,8 +203,10 @@ void Activity::releasing(vgpu::Address base) {
 
 void Activity::report_release(const Use& use, bool is_held) {
   const bool is_counted = use.was_read && use.was_read->is_known();
+  const double seconds = now();
   protocol::ReleaseRecord event{.id = use.allocation.id,
-                                .seconds = now(),
+                                .seconds = seconds,
+                                .called = use.release_called.value_or(seconds),
                                 .never_written = 0,
                                 .never_read = 0,
                                 .last_use = use.last_use,

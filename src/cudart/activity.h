@@ -37,6 +37,8 @@ class Activity final : public vgpu::Listener {
   uint64_t stack(const std::vector<uint64_t>& calls, uint64_t python);
   void allocated(const vgpu::Allocation& made, uint64_t stack);
   void out_of_memory(uint64_t bytes, uint64_t stack);
+  // The host asked for memory to be given back, which happens later, in the order of a stream.
+  void release_called(vgpu::Address base);
   void releasing(vgpu::Address base);
   // The host has asked for `count` operations, of which `last` is the last; `called`: when it began to.
   void submitted(vgpu::OperationId last, std::size_t count, double called);

@@ -231,6 +231,7 @@ ASSAY_API Status cudaFreeAsync(void* pointer, StreamHandle* handle) {
     if (stream.capture) return dispatch(context, &stream, FreeSpec{pointer});
     context.pool_released(address);
     if (context.is_graph_memory(address)) return Status::Success;
+    if (Activity* activity = context.activity()) activity->release_called(address);
     context.streams().submit(stream.id, assay::vgpu::ReleaseWork{address});
     return Status::Success;
   });

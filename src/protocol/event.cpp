@@ -134,6 +134,7 @@ requires std::same_as<std::remove_const_t<E>, ReleaseEvent>
 void quick_fields(Fields& fields, E& e) {
   fields.add("id", e.id)
       .add("seconds", e.seconds)
+      .add("called", e.called)
       .add("held", e.is_held)
       .add("counted", e.is_counted)
       .add("never_written", e.never_written)
@@ -312,6 +313,7 @@ ReleaseEvent read_release(FieldReader& fields) {
   ReleaseEvent e;
   e.id = fields.unsigned_integer("id");
   e.seconds = fields.number("seconds");
+  e.called = fields.number("called");
   e.is_held = fields.boolean("held");
   e.is_counted = fields.boolean("counted");
   e.never_written = fields.unsigned_integer("never_written");

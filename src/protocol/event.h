@@ -142,6 +142,7 @@ struct AllocationEvent {
 struct ReleaseEvent {
   uint64_t id = 0;
   double seconds = 0;
+  double called = 0;                           // when the host asked for it; cudaFreeAsync does not wait
   bool is_held = false;                        // until the program's end
   bool is_counted = false;                     // whether the next two are known
   uint64_t never_written = 0, never_read = 0;  // bytes

@@ -98,6 +98,7 @@ class RecordReader {
     const auto r = payload<ReleaseRecord>();
     return {.id = r.id,
             .seconds = finite(r.seconds),
+            .called = finite(r.called),
             .is_held = flag(r.is_held),
             .is_counted = flag(r.is_counted),
             .never_written = r.never_written,

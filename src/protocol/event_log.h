@@ -74,7 +74,7 @@ struct AllocationRecord {
 struct ReleaseRecord {
   static constexpr RecordType kType = RecordType::Release;
   uint64_t id;
-  double seconds;
+  double seconds, called;
   uint64_t never_written, never_read;
   double last_use;
   TextId writer, file;

@@ -185,10 +185,9 @@ void Evaluator::reduce_scatter(Batch& batch, const int64_t* elements, Accumulato
   }
 }
 
-// Where the outermost loop ends; before its end, if the simulated kernel drops the last of it.
+// Where the outermost loop ends for a simulated kernel, which may drop the last of it.
 int64_t Evaluator::scatter_end(int definition_id, const ScatterLists& lists) const {
   const Range& range = shaped(definition_id).ranges[static_cast<std::size_t>(lists.looped[0])];
-  if (!evaluation_.simulated) return range.high;
   const Defect& defect = evaluation_.defect_of(definition_id);
   const int64_t dropped =
       defect.dropped_fraction > 0 ? range.length() / defect.dropped_fraction : defect.dropped_terms;
@@ -205,9 +204,11 @@ void Evaluator::scatter_run(Batch& batch, const ScatterLists& lists, const Loops
   if (by_terms) {
     for (int l = 0; l < n; ++l) scatter_by_terms(part, lists, l, begin, end, total, map[l]);
   } else {
-    const int64_t last = scatter_end(batch.definition, lists);
+    // No loop at all where the place depends on none: y[t[0], d] += x[i, d].
+    const bool may_drop = evaluation_.simulated && !lists.looped.empty();
+    const int64_t last = may_drop ? scatter_end(batch.definition, lists) : 0;
     for (int64_t entry = begin; entry < end && !evaluation_.failed(); ++entry) {
-      if (lists.entries[0][static_cast<std::size_t>(entry)] >= last) continue;
+      if (may_drop && lists.entries[0][static_cast<std::size_t>(entry)] >= last) continue;
       const Arena::Mark inner = arena_.mark();
       for (std::size_t v = 0; v < lists.looped.size(); ++v)
         part.uniform[lists.looped[v]] = lists.entries[v][static_cast<std::size_t>(entry)];

@@ -226,8 +226,15 @@ std::string gpu_text(const Json& c) {
   return text;
 }
 
+// No call gave a result, and the report says why: how much of the plan that is tells nothing more.
+bool is_nothing_tried(const Report& report) {
+  return !report.unknown.empty() && report.findings.empty() &&
+         report.coverage.value("shapes", int64_t{0}) == 0;
+}
+
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
+  if (is_nothing_tried(report)) return wrapped(proof_text(report), options.width, "  ");
   const auto judged = c.value("elements_judged", int64_t{0}), all = c.value("elements", int64_t{0});
   const std::string elements = fmt::format("{}{} judged in {:.1f} s", counted(judged, "element"),
                                            judged < all ? fmt::format(" of {}", all) : "", report.seconds);
@@ -286,7 +293,8 @@ std::string terminal(const Report& report, const TerminalOptions& options) {
   for (const Finding& finding : report.findings) text += "\n" + finding_text(finding, paint, options);
   for (const std::string& reason : report.unknown)
     text += wrapped("could not be checked: " + reason, options.width, "  ");
-  text += "\n" + paint(kDim, coverage_text(report, options));
+  if (const std::string coverage = coverage_text(report, options); !coverage.empty())
+    text += "\n" + paint(kDim, coverage);
   return text;
 }
 

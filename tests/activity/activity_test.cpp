@@ -47,12 +47,13 @@ Recorder example() {
       protocol::FindingEvent{{.kind = Kind::DataRace, .where = {"k.cu", 3}, .evidence = evidence::Race{}}});
   recorder.add(protocol::ReleaseEvent{.id = 1,
                                       .seconds = 4.0,
+                                      .called = 4.0,
                                       .is_counted = true,
                                       .never_read = 40,
                                       .last_use = 3.0,
                                       .writer = "_Z5twicePfi"});
   recorder.add(protocol::AllocationEvent{3, 0x3000, 50, "cudaMalloc", false, 0, 5.0});
-  recorder.add(protocol::ReleaseEvent{.id = 2, .seconds = 6.0, .is_held = true});
+  recorder.add(protocol::ReleaseEvent{.id = 2, .seconds = 6.0, .called = 6.0, .is_held = true});
   return recorder;
 }
 
@@ -87,15 +88,30 @@ TEST(Activity, PeakAndWhoMakesIt) {
 TEST(Activity, PeakOfMemoryThatFollows) {
   Recorder recorder;
   recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "", false, 0, 1.0});
-  recorder.add(protocol::ReleaseEvent{.id = 1, .seconds = 2.0});
+  recorder.add(protocol::ReleaseEvent{.id = 1, .seconds = 2.0, .called = 2.0});
   recorder.add(protocol::AllocationEvent{2, 0x2000, 100, "", false, 0, 2.0});
   recorder.add(protocol::AllocationEvent{3, 0x4000, 700, "", true, 0, 2.0});  // of the host
   EXPECT_EQ(peak_of(recorder.take()).bytes, 100u);
 }
 
+// A loop that allocates and frees in stream order needs the memory of one turn, however late the device runs the work.
+TEST(Activity, MemoryThatIsFreedInStreamOrderEndsWithTheCall) {
+  Recorder recorder;
+  for (uint64_t i = 1; i <= 3; ++i) {
+    const auto now = static_cast<double>(i);
+    recorder.add(protocol::AllocationEvent{i, i << 12, 100, "cudaMallocAsync", false, 0, now});
+    // The last one had not happened when the program ended.
+    recorder.add(protocol::ReleaseEvent{.id = i, .seconds = 9, .called = now + .5, .is_held = i == 3});
+  }
+  const Activity seen = recorder.take();
+  EXPECT_EQ(peak_of(seen).bytes, 100u);
+  EXPECT_EQ(seen.allocations[2].end, 3.5);
+  EXPECT_TRUE(seen.allocations[2].is_released);
+}
+
 TEST(Activity, ReleaseOfWhatIsNotKnownIsIgnored) {
   Recorder recorder;
-  recorder.add(protocol::ReleaseEvent{.id = 9, .seconds = 2.0});
+  recorder.add(protocol::ReleaseEvent{.id = 9, .seconds = 2.0, .called = 2.0});
   EXPECT_THAT(recorder.take().allocations, IsEmpty());
 }
 

@@ -17,6 +17,9 @@ from browser import Browser  # noqa: E402
 
 INK = """(id => { const c = document.getElementById(id), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
   const seen = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i + 3]) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size; })"""
+# Whether a canvas has the colour of one of the first three places that allocate.
+ALLOCATIONS = """(id => { const c = document.getElementById(id), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+  for (let i = 0; i < d.length; i += 4) if ([0x4e79a7, 0xf28e2c, 0x59a14f].includes(d[i] << 16 | d[i + 1] << 8 | d[i + 2])) return true; return false; })"""
 HOVER = """(id => { const c = document.getElementById(id), r = c.getBoundingClientRect(), said = new Set();
   for (let x = 75; x < r.width - 8; x += 3) for (let y = 3; y < r.height; y += 6) {
     c.dispatchEvent(new MouseEvent('mousemove', { clientX: r.left + x, clientY: r.top + y }));
@@ -34,7 +37,7 @@ def problems_of(browser, url, data, most_seconds):
     seconds = browser.open(url, 1280, 900)
     expect(most_seconds is None or seconds < most_seconds, f"took {seconds:.1f} s of processor time to open")
     text = " ".join(browser.run("document.body.innerText").split())
-    for section in ("Device memory over time", "Launches and copies", "What causes the peak", "Held until the end", "Findings over time"):
+    for section in ("Device memory over time", "Launches and copies", "What causes the peak", "Held until the end", "Findings over time", "Fragmentation of a pool"):
         expect(section in text, f"lacks `{section}`")
     expect(data["program"] in text, "does not name the program")
     for finding in data["findings"]:
@@ -48,6 +51,17 @@ def problems_of(browser, url, data, most_seconds):
         said = browser.run(f"{HOVER}('live')")
         largest = max(device, key=lambda one: one["bytes"])
         expect(any(line.startswith(largest["label"] + " of ") for line in said), f"pointing shows no allocation: {said[:3]}")
+    pool, words = data["pool"], browser.run("document.getElementById('pool-text').textContent")
+    if pool["allocations"]:
+        expect(f" {pool['allocations']:,} allocation" in words, f"does not describe the pool: {words}")
+        expect(browser.run(f"{ALLOCATIONS}('segments')"), "the segments of the pool show no allocation")
+        said = browser.run(f"{HOVER}('segments')")
+        expect(any(line.startswith("a gap of ") for line in said), f"pointing shows no gap: {said[:3]}")
+        expect(any(" of " in line and not line.startswith("a gap") for line in said), f"pointing shows no allocation in the pool: {said[:3]}")
+        full = sum(1 for segment in pool["segments"][:24] if segment["gaps"])
+        expect(browser.run("document.querySelectorAll('#pool-table tbody tr').length") == full, "does not list the segments with gaps")
+    else:
+        expect("uses no pool" in words, "does not say that there is no pool")
     if data["operations"]:
         expect(browser.run(f"{INK}('lanes')") > 2, "the lanes are blank")
         said = browser.run(f"{HOVER}('lanes')")

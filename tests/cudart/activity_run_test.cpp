@@ -83,6 +83,20 @@ TEST_F(ActivityRun, BytesAndOperationsAreThoseOfTheProgram) {
   }
 }
 
+TEST_F(ActivityRun, MemoryOfAPoolIsUsedAgainInStreamOrder) {
+  ASSAY_NEEDS_PROGRAM("activity");
+  ASSERT_EQ(run_program({}, "pool").exit, 0);
+  const Json page = data_of(page_);
+  constexpr uint64_t kLarge = 12 << 20, kSmall = 4 << 10, kSegment = 2 << 20;
+  EXPECT_EQ(page["allocations"].size(), 6u);
+  for (const Json& one : page["allocations"]) EXPECT_FALSE(one["end"].is_null());
+  EXPECT_EQ(page["peak"]["bytes"], kLarge + kSmall);
+  EXPECT_EQ(page["pool"]["allocations"], 6);
+  EXPECT_EQ(page["pool"]["most_in_use"], kLarge + kSmall);
+  EXPECT_EQ(page["pool"]["reserved"], kLarge + kSegment);
+  EXPECT_EQ(page["pool"]["gaps"]["bytes"], kSegment - kSmall);
+}
+
 // What it held is known up to the last moment.
 TEST_F(ActivityRun, AProgramThatIsKilledLosesNoEvent) {
   ASSAY_NEEDS_PROGRAM("activity");

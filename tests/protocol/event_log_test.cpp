@@ -81,6 +81,7 @@ TEST(EventLog, RecordsAreTheEventsThatTheyStandFor) {
                           .to_host = 0});
   log.add(ReleaseRecord{.id = 9,
                         .seconds = 0.6,
+                        .called = 0.55,
                         .never_written = 8,
                         .never_read = 16,
                         .last_use = 0.45,
@@ -111,7 +112,7 @@ TEST(EventLog, RecordsAreTheEventsThatTheyStandFor) {
       ElementsAre(
           R"({"event":"allocation","id":9,"address":4096,"bytes":64,"label":"cudaMalloc","host":false,"stack":2,"seconds":0.5})",
           R"({"event":"operation","id":5,"stream":2,"kind":"kernel","called":0.1,"returned":0.2,"begin":0.3,"end":0.4,"graph":true,"kernel":"_Z3addPf","grid":[4,2,1],"block":[128,1,1],"shared_bytes":48,"warp_instructions":77,"fault":"trap"})",
-          R"({"event":"release","id":9,"seconds":0.6,"held":false,"counted":true,"never_written":8,"never_read":16,"last_use":0.45,"writer":"_Z3addPf","file":"add.cu","line":6})",
+          R"({"event":"release","id":9,"seconds":0.6,"called":0.55,"held":false,"counted":true,"never_written":8,"never_read":16,"last_use":0.45,"writer":"_Z3addPf","file":"add.cu","line":6})",
           R"({"event":"launch","id":3,"kernel":"_Z3addPf","grid":[4,2,1],"block":[128,1,1],"stream":2,"dynamic_shared":48,"warp_instructions":77,"seconds":0.1,"fault":"trap","file":"add.cu","line":6,"function":"cudaMalloc"})"));
 }
 

@@ -45,7 +45,7 @@ std::vector<Event> one_of_each() {
       CallEvent{},
       StackEvent{3, {"program+0x12"}, {{{"a.py", 7}, "forward", true}}},
       AllocationEvent{4, 0x7000, 64, "cudaMalloc", true, 3, 0.5},
-      ReleaseEvent{4, 0.75, true, true, 8, 16, 0.625, "_Z1kPf", {"k.cu", 9}},
+      ReleaseEvent{4, 0.75, 0.5, true, true, 8, 16, 0.625, "_Z1kPf", {"k.cu", 9}},
       OutOfMemoryEvent{1 << 20, 64, 3, 0.5},
       OperationEvent{
           .id = 5, .kind = OperationKind::Copy, .begin = 0.25, .end = 0.5, .bytes = 64, .to_host = true}};
@@ -68,8 +68,9 @@ TEST(Events, AnotherFormOfTheSameFieldsReadsTheSame) {
   OperationEvent kernel{
       .id = 6, .stream = 2, .begin = 0.25, .end = 1e-9, .kernel = "_Z1kPf", .grid = {7, 8, 9}};
   kernel.fault = "line\nbreak, \"quoted\", \xc3\xa9";  // takes the long way
-  for (const Event& event : {Event(kernel), Event(AllocationEvent{4, 0x7000, 64, "cudaMalloc", true, 3, 0.5}),
-                             Event(ReleaseEvent{4, 0.75, true, true, 8, 16, 0.625, "_Z1kPf", {"k.cu", 9}})}) {
+  for (const Event& event :
+       {Event(kernel), Event(AllocationEvent{4, 0x7000, 64, "cudaMalloc", true, 3, 0.5}),
+        Event(ReleaseEvent{4, 0.75, 0.5, true, true, 8, 16, 0.625, "_Z1kPf", {"k.cu", 9}})}) {
     const std::string line = encode(event);
     auto json = nlohmann::ordered_json::parse(line);
     nlohmann::ordered_json reversed;

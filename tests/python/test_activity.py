@@ -34,7 +34,7 @@ def allocation(number, address, size, seconds, stack_number=1):
 
 
 def release(number, seconds, held=False):
-    return {"event": "release", "id": number, "seconds": seconds, "held": held, "counted": True, "never_written": 16,
+    return {"event": "release", "id": number, "seconds": seconds, "called": seconds, "held": held, "counted": True, "never_written": 16,
             "never_read": 32, "last_use": seconds / 2, "writer": "_Z5twicePfi", "file": "k.cu", "line": 6}
 
 

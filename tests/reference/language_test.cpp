@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <numeric>
 
 #include "support.h"
 
@@ -69,6 +70,13 @@ formula = """
 
   Expectation run() const { return expected(contract_, bindings_, "y"); }
   std::vector<double> values() const { return run().value; }
+  std::vector<double> simulated(const Defect& defect) const {
+    std::vector<int64_t> all(static_cast<std::size_t>(bindings_.shape.at("N")));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    auto result = reference_of(contract_).simulate(bindings_, "y", all, defect);
+    if (!result) ADD_FAILURE() << result.error().text();
+    return result ? std::move(*result) : std::vector<double>(all.size());
+  }
   double x(int64_t n, int64_t d) const {
     return bindings_.inputs.at("x")->load(n * bindings_.shape.at("D") + d);
   }
@@ -103,6 +111,20 @@ TEST(Language, ReductionsOfEveryKind) {
     EXPECT_EQ(arg.values()[at], static_cast<double>(which));
     EXPECT_EQ(both.values()[at], both.x(n, 0) + 30);
   }
+}
+
+// Everything is added to one place, which depends on no index; also in a simulated kernel, which drops terms.
+TEST(Language, OneComputedPlace) {
+  const Small one("y[i[N - 1]] += x[k, d]");
+  double sum = 0;
+  for (int64_t n = 0; n < 6; ++n)
+    for (int64_t d = 0; d < 5; ++d) sum += one.x(n, d);
+  const std::vector<double> values = one.values();
+  for (int64_t n = 0; n < 6; ++n) EXPECT_EQ(values[static_cast<std::size_t>(n)], n == one.i(5) ? sum : 0);
+  // The last term of each innermost loop is left out.
+  const auto wrong = one.simulated({.dropped_terms = 1});
+  for (int64_t n = 0; n < 6; ++n) sum -= one.x(n, 4);
+  EXPECT_EQ(wrong.at(static_cast<std::size_t>(one.i(5))), sum);
 }
 
 TEST(Language, RangesAndFilters) {

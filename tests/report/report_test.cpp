@@ -123,6 +123,24 @@ TEST(Terminal, SaysHowMuchWasTriedAndPromised) {
   EXPECT_THAT(terminal(report, {.width = 200}), HasSubstr("300 trials (all 234 planned)"));
 }
 
+// Where nothing could be tried, the reason is all that there is to say.
+TEST(Terminal, SaysOnlyWhyWhereNothingWasTried) {
+  Report report;
+  report.contract = "softmax.toml";
+  report.device = "cuda";
+  report.verdict = judge::Verdict::Inconclusive;
+  report.unknown = {"no GPU. Fix: use --device virtual."};
+  report.coverage = Json::parse(R"({"trials": 1, "planned": 234, "planned_run": 1, "shapes": 0, "elements": 0,
+    "required": {"met": 0, "of": 38, "missing": [], "groups": {"inputs": {"met": 0, "of": 24}}}})");
+  EXPECT_EQ(terminal(report, {}),
+            "INCONCLUSIVE  softmax.toml\n  could not be checked: no GPU. Fix: use --device virtual.\n");
+  report.no_proof = "there is no PTX";
+  EXPECT_THAT(terminal(report, {}), HasSubstr("virtual.\n\n  no proofs: there is no PTX\n"));
+  report.no_proof.clear();
+  report.coverage["shapes"] = 1;
+  EXPECT_THAT(terminal(report, {}), HasSubstr("required for a pass: 0 of 24 inputs"));
+}
+
 TEST(Terminal, ShowsTheSourceLine) {
   const std::string path = ::testing::TempDir() + "assay_report_test.cu";
   std::ofstream(path) << "one\ntwo\nthree\nfour\n";

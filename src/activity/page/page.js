@@ -146,6 +146,56 @@
     $('live-tip').textContent = 'nothing here at ' + time(Math.max(0, secondsAt(event.clientX - box.left, box.width)));
   });
 
+  // ---- the pool: a row for each of the segments with the largest gaps, all of the same width
+  const pool = data.pool, rows = pool.segments.slice(0, 24), segmentRow = 22;
+  if (!pool.allocations) {
+    $('pool-text').textContent = 'The program uses no pool (cudaMallocAsync, or PyTorch\'s allocator).';
+    for (const id of ['segments', 'segments-tip']) $(id).hidden = true;
+    $('segments').parentElement.hidden = true;
+  } else {
+    $('pool-text').textContent = 'A pool that places the program\'s ' + count(pool.allocations, 'allocation') +
+      ' by the rules of PyTorch\'s caching allocator (default settings, one stream) reserves ' + bytes(pool.reserved) + ' in ' +
+      count(pool.segment_count, 'segment') + '. The program has at most ' + bytes(pool.most_in_use) + ' in use. When it is fullest after it last grew, at ' +
+      time(pool.seconds) + ', ' + bytes(pool.in_use) + ' are in use, ' + bytes(pool.rounding) + ' are rounding, and ' + bytes(pool.gaps.bytes) + ' are free in ' +
+      count(pool.gaps.count, 'gap') + (pool.gaps.count > 1 ? ', the largest of ' + bytes(pool.gaps.largest) : '') + '.' +
+      (device.some(a => /Async$/.test(a.label)) ? ' CUDA\'s own pools (cudaMallocAsync) may place it differently: how they do is not documented.' : '') +
+      (rows.length < pool.segment_count ? ' The ' + rows.length + ' segments with the most free bytes are shown.' : '');
+    const lastIn = segment => segment.blocks.map(([, id]) => byId.get(id)).filter(Boolean)
+      .reduce((last, a) => !last || (a.end ?? Infinity) > (last.end ?? Infinity) ? a : last, null);
+    table('pool-table', [['segment', 'n'], ['in gaps', 'n'], ['largest gap', 'n'], ['kept longest by', 'code']],
+      rows.filter(segment => segment.gaps).map(segment => {
+        const last = lastIn(segment);
+        return [bytes(segment.bytes), bytes(segment.gaps), bytes(Math.max(...segment.blocks.map(([size, id]) => id ? 0 : size))),
+          last ? bytes(last.bytes) + ', ' + (last.place || last.label) : 'nothing'];
+      }), 'There are no gaps.');
+    const canvas = plot('segments', rows.length * segmentRow + 8, (context, width, colour) => {
+      context.font = '11px ui-monospace, monospace';
+      context.textAlign = 'right';
+      rows.forEach((segment, i) => {
+        const top = i * segmentRow + 6;
+        context.fillStyle = colour.ink;
+        context.fillText(bytes(segment.bytes), left - 6, top + 11);
+        context.strokeStyle = colour.rule;
+        const wide = width - left - 8;
+        context.strokeRect(left, top, wide, segmentRow - 7);
+        let at = 0;
+        for (const [size, id] of segment.blocks) {
+          const from = left + at / segment.bytes * wide, to = left + (at += size) / segment.bytes * wide;
+          if (!id) continue;
+          context.fillStyle = byId.get(id)?.colour || colour.ink;
+          context.fillRect(from, top, Math.max(.5, to - from - (to - from > 3 ? 1 : 0)), segmentRow - 7);
+        }
+      });
+    });
+    canvas.addEventListener('mousemove', event => {
+      const box = canvas.getBoundingClientRect(), segment = rows[Math.floor((event.clientY - box.top - 3) / segmentRow)];
+      let rest = segment ? (event.clientX - box.left - left) / (box.width - left - 8) * segment.bytes : -1;
+      const block = rest < 0 ? null : segment.blocks.find(([size]) => (rest -= size) < 0);
+      $('segments-tip').textContent = !block ? '' : !block[1] ? 'a gap of ' + bytes(block[0])
+        : byId.has(block[1]) ? describe(byId.get(block[1])) : 'an allocation in a block of ' + bytes(block[0]);
+    });
+  }
+
   const streams = [...new Set(data.operations.map(o => o.stream))].sort((a, b) => a - b);
   const row = 30, lanesHeight = Math.max(1, streams.length) * row + 8;
   const kinds = { kernel: colours[0], copy: colours[1], fill: colours[4] };
