@@ -36,7 +36,7 @@ def shown(value):
 
 
 def verdict_table(records, right, wrong):
-    lines = ["| gate | what is measured | nearest right kernel | nearest wrong kernel that it caught |",
+    lines = ["| gate | what is measured | nearest correct kernel | nearest wrong kernel that it caught |",
              "| --- | --- | --- | --- |"]
     for constant, decides, what in gates():
         if decides != "Verdict":

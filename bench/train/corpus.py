@@ -76,7 +76,7 @@ def run(job, options):
     row["why"] = report.get("inconclusive", [])
     row["kinds"] = [finding["kind"] for finding in report["findings"]]
     row["teacher"] = {name: report["teacher"].get(name) for name in
-                      ("steps", "accused_step", "log10_evidence", "tensor", "part")}
+                      ("steps", "rejected_step", "log10_evidence", "tensor", "part")}
     row["states"] = [{name: state.get(name) for name in ("name", "calls", "elements", "seconds", "failed_site")}
                      for state in report["states"]]
     row["calls"], row["seconds_of_calls"] = report["calls"], report["seconds_of_calls"]

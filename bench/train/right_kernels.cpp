@@ -1,4 +1,4 @@
-// Right kernels in every slot, many runs of each: how often is one accused?
+// Right kernels in every slot, many runs of each: how often does one fail?
 //
 //     bench_right_kernels [runs of a slot, or seeds as 14-21] [threads] [seconds] [slot...]
 //

@@ -106,11 +106,11 @@ Peak peak_of(const Activity& activity);
 class Recorder {
  public:
   void add(const protocol::Event& event);
-  // `frames`: the source lines of calls such as "program+0x1234", where somebody can look them up.
+  // `frames`: the source lines of calls such as "program+0x1234", if they can be looked up.
   using Frames = std::function<std::vector<Frame>(const std::vector<std::string>& calls)>;
   Activity take(const Frames& frames = {});
 
-  // All calls that `frames` will be asked about, and all findings: whoever names places can look them up at once.
+  // All calls that `frames` will be asked about, and all findings: so that places can be looked up together.
   std::vector<std::string> calls() const;
   std::vector<FoundAt>& findings() { return activity_.findings; }
 

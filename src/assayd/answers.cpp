@@ -90,7 +90,8 @@ std::string Daemon::metrics() {
   each("calls_total", "counter", "Calls of the kernel.", [&](const Watched& w) { return counts[&w].calls; });
   each("samples_total", "counter", "Calls selected for sampling.",
        [&](const Watched& w) { return counts[&w].samples; });
-  family("samples_dropped_total", "counter", "Samples that were not handed over, by reason.");
+  family("samples_dropped_total", "counter",
+         "Samples that were dropped before they reached assayd, by reason.");
   for (const auto& watched : watched_)
     for (std::size_t i = 0; i < monitor::kDropCount; ++i)
       put("samples_dropped_total",
@@ -153,7 +154,7 @@ std::string Daemon::metrics() {
   one("applications", "gauge", "Applications that are connected.", clients_.size());
   one("applications_refused_total", "counter", "Applications that were refused.", refused_);
   one("captures_total", "counter", "Captures that were written.", store_.captures);
-  one("captures_dropped_total", "counter", "Captures that were not: too many, or no room.",
+  one("captures_dropped_total", "counter", "Captures that were not kept: too many, or no room on the disk.",
       store_.captures_dropped);
   one("write_errors_total", "counter", "Files that could not be written.", store_.write_errors);
   one("alarms_not_on_disk", "gauge", "Alarms that wait for the disk.", store_.pending());

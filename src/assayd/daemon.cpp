@@ -41,7 +41,7 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
-// Whether somebody answers at this socket.
+// Whether a process answers at this socket.
 bool is_alive(const std::string& path) {
   const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   const sockaddr_un address = address_of(path);
@@ -219,8 +219,8 @@ bool Daemon::judge_one(Client& client) {
   const auto filled = client.ring->begin_judge();
   if (!filled) return false;
   const auto sample = filled->attempts > kMostAttempts
-                          ? Result<Sample>(Error{fmt::format("assayd ended {} times while it judged this one",
-                                                             filled->attempts - 1)})
+                          ? Result<Sample>(Error{fmt::format(
+                                "assayd ended {} times while judging this sample", filled->attempts - 1)})
                           : monitor::decode_sample(client.watched->contract(), filled->bytes);
   auto verdict = sample ? client.watched->judge(*sample) : Result<SampleVerdict>(sample.error());
   std::optional<SampleVerdict> trusted;
@@ -246,7 +246,7 @@ bool Daemon::judge_one(Client& client) {
       report(client, *sample, *verdict);
     }
   }
-  // Not before what it says is on the disk: whoever comes after a kill judges it again.
+  // Not before the result is on disk: if assayd is killed, the next one judges the sample again.
   client.ring->end_judge(filled->index);
   return true;
 }
@@ -266,12 +266,13 @@ void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& v
   if (verdict.violations > 0)
     raise(client, sample, "proof", fmt::format("{} {}", verdict.worst.element, verdict.worst.text), verdict);
   else if (is_alarmed && !was_alarmed)
-    raise(client, sample, "evidence",
-          fmt::format(
-              "{} elements of this call differ from the correctly rounded value, where at most {:.3g} are "
-              "expected; together with earlier calls, this happens to a right kernel once in {:.2g} samples",
-              verdict.differing, verdict.mean, std::pow(10.0, watched.detector.log10_evidence())),
-          verdict);
+    raise(
+        client, sample, "evidence",
+        fmt::format(
+            "{} elements of this call differ from the correctly rounded value, where at most {:.3g} are "
+            "expected; together with earlier calls, this happens to a correct kernel once in {:.2g} samples",
+            verdict.differing, verdict.mean, std::pow(10.0, watched.detector.log10_evidence())),
+        verdict);
 }
 
 void Daemon::raise(Client& client, const Sample& sample, const std::string& kind, const std::string& why,

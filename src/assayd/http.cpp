@@ -116,7 +116,7 @@ void HttpServer::serve() {
 void HttpServer::answer(int client) const {
   std::string request;
   char part[2048];
-  // There is one thread: whoever sends byte after byte must not keep it from the others.
+  // There is one thread: a client that sends byte after byte must not block the others.
   const auto end_of_patience = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience);
   while (request.find("\r\n\r\n") == std::string::npos && request.size() < kLongestRequest &&
          std::chrono::steady_clock::now() < end_of_patience) {

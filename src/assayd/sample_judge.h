@@ -9,7 +9,7 @@
 //
 // Only the elements that are looked at are evaluated: a random one of each of many random rows. Two questions are asked of
 // each. Is it within what rounding can explain at worst? If not, that is proof. And does it differ from the correctly
-// rounded value? A right kernel's seldom do; how seldom, the budget says: with d the difference and E[d²] its expected
+// rounded value? A correct kernel's seldom do; how seldom, the budget says: with d the difference and E[d²] its expected
 // square, P(|d| >= t) <= E[d²] / t² by Chebyshev's inequality, whatever the distribution. t is 1, one ulp, where differences
 // are rare, and so large that p is kRare where rounding noise is larger than an ulp. Elements whose roundings may be
 // coherent do not count; nor do several of one row, unless the formula computes every element by itself. Of an output with

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kLargestLibrary = 64 << 20;  // bytes
 constexpr std::size_t kDigits = 12;                // of a digest, in names
 
-// A file that an application names. It may be anything: nobody waits for what a pipe or a device has to say.
+// A file that an application names. It may be anything, so pipes and devices are never read.
 std::string bytes_of(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) ? text_of(path) : "";

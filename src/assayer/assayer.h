@@ -84,7 +84,7 @@ CheckOutcome replay(const contract::Contract& contract, const trial::Trial& tria
                     const CheckOptions& options);
 // Runs these trials in turn, within the budget, until one shows an error of one of these kinds. That one is
 // treated as a check treats a failure: confirmed in a new process, made small, recorded for `assay replay`.
-// Errors of other kinds are not reported: whoever asks has a reason to expect these. Without kinds: an error of any.
+// Errors of other kinds are not reported: the caller has a reason to expect these. Without kinds: an error of any.
 CheckOutcome investigate(const contract::Contract& contract, std::span<const trial::Trial> trials,
                          std::span<const Kind> kinds, const CheckOptions& options);
 

@@ -302,7 +302,7 @@ class Check {
           return;
         }
         if (left > 0 && !result.unexplained) continue;
-        open = fmt::format("{}: it could not be told in time whether the call ends",
+        open = fmt::format("{}: there was no time to find out whether the call ends",
                            trial::to_string(planned.trial));
       }
       leave_open(open);
@@ -372,9 +372,9 @@ class Check {
           "not made for Python functions, which use whole tensors outside their kernels as well");
     if (plan.only_giants())
       leave_open(
-          "every shape that the contract promises is too large to be run whole, so a pass cannot be given; a "
-          "smaller `min` "
-          "of a dim would allow it. Of some shapes a sample of the blocks was run");
+          "every shape that the contract promises is too large to run in full, so the check cannot pass; "
+          "lower the `min` "
+          "of a dim. Only samples of the blocks were run");
     try_planned(plan);
     settle_unexplained();
     coverage_.conclude(plan);

@@ -1,4 +1,4 @@
-// How long a trial will take, learnt from those that ran.
+// How long a trial will take, estimated from those that ran.
 //
 // Time goes with the formula's steps, at a rate that depends on what there is many of: rows may be blocks,
 // and columns a loop. So there is a rate for each dim, used by the shapes in which it is the largest; and

@@ -105,7 +105,7 @@ bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> onl
   parts_.timeline.settled.back().runs = cut ? parts_.trials.runs() - before : Timeline::kAll;
   parts_.trials.set_most_runs(std::nullopt);
   end_stage();
-  if (interrupted()) {  // a failure whose cause nobody had the time to look for is no finding yet
+  if (interrupted()) {  // a failure whose cause there was no time to look for is no finding yet
     report_.unknown.push_back("seen at the interruption, not confirmed: " + first_seen);
     return true;
   }

@@ -14,7 +14,7 @@ namespace assay::assayer {
 // that a pass requires. Chosen; the corpus shows whether checks still end within their budgets.
 inline constexpr double kTrialShare = 0.25, kNeededShare = 0.5;
 // Times as long as predicted that a required trial may take: the first call of a new shape may take a slow
-// path that nothing was learnt of yet.
+// path of which nothing is known yet.
 inline constexpr double kNeededSlack = 3;
 // Seconds of an ordinary trial, at most; and until one has shown that calls may take longer and still end.
 inline constexpr double kTrialSeconds = 10, kFirstTrialSeconds = 2.5;
@@ -55,7 +55,7 @@ inline constexpr double kRequiredBudgets = 3, kRequiredSeconds = 60;
 inline constexpr double kPythonBudgets = 4;
 // A budget counts seconds of the check's own. A machine that is busy with other work may make it take so many times as long,
 // or so many seconds longer where that is more; then it ends, and is inconclusive if trials are left that a pass requires.
-// Chosen: nobody who asks for 20 s waits for minutes. MostElapsed.IsTwiceTheBudget (tests/assayer).
+// Chosen: a user who asks for 20 s should not wait for minutes. MostElapsed.IsTwiceTheBudget (tests/assayer).
 inline constexpr double kBusyBudgets = 2, kBusySeconds = 10;
 // … of a check that may take so many seconds of its own.
 inline double most_elapsed(double own) {
@@ -83,7 +83,7 @@ inline constexpr int kMostShaken = 3;
 // ---- What follows a failure has its own seconds, so that a check ends soon after its budget is spent ----
 
 // They are seconds of its own (own_time.h), where others keep the machine busy; and so much of the elapsed
-// time at least, so that nobody waits more than twice as long. Chosen, as kBusyBudgets.
+// time at least, so that the wait is at most twice as long. Chosen, as kBusyBudgets.
 inline constexpr double kLeastOwnShare = 0.5;
 // To tell slow from endless: many short calls and a long one, or two (hang.cpp).
 inline constexpr double kHangSeconds = 8;

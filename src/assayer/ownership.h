@@ -1,4 +1,4 @@
-// Which block of a grid writes which elements of an output: learnt from small shapes run whole, and asked at giant ones of
+// Which block of a grid writes which elements of an output: inferred from small shapes that run in full, and used at giant ones of
 // which some blocks were run.
 //
 // Most kernels cut an output into tiles, and give each block one. Seen as a box (an output of three dims is also one of
@@ -61,7 +61,7 @@ class Ownership {
     int64_t count = 0;              // at least
     std::optional<uint64_t> owner;  // the block that should have written it; none: the grid does not have it
   };
-  // What nobody writes of an output of which some blocks were run. None: nothing is missing, or no rule tells.
+  // The part that no block writes, of an output of which some blocks were run. None: nothing is missing, or no rule tells.
   std::optional<Missing> missing(const LaunchWrites& some) const;
 
   bool empty() const { return rules_.empty(); }

@@ -59,7 +59,7 @@ int64_t first_unwritten(const std::vector<ElementRange>& written) {
   return next;
 }
 
-// On a device that has run all blocks: a place that somebody looked at.
+// On a device that has run all blocks: a place that was read back.
 std::optional<Missing> missing_place(const TensorSpec& output, int64_t elements, const SampleReport& report) {
   std::optional<Missing> missing;
   for (const protocol::UnwrittenPlace& place : report.unwritten) {

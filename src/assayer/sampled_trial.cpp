@@ -113,7 +113,7 @@ void TrialRunner::judge_written(const Trial& trial, const SampleReport& report, 
   }
 }
 
-// A giant call on a real GPU of which nobody looks at the result.
+// A giant call on a real GPU whose result is not used.
 Observation TrialRunner::run_giant(const Trial& trial) {
   auto inputs = trial::GeneratedInputs::make(contract_, trial);
   if (!inputs) return {.outcome = CallOutcome::Unavailable, .error = inputs.error().text()};
@@ -199,7 +199,7 @@ bool TrialRunner::sample_once(const Trial& trial, double seconds, TrialResult& r
         return false;
       }
       return unsampled(observation.error);
-    default:  // time and memory on the host, which nobody promised
+    default:  // time and memory on the host, which the contract does not promise
       return unsampled(observation.error);
   }
   const bool out_of_memory =

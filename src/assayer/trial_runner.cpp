@@ -307,7 +307,7 @@ contract::Shape TrialRunner::another_shape(const contract::Shape& shape) const {
   return other == contract_.shapes.end() ? shape : *other;
 }
 
-// Calls whose results nobody looks at: a smaller one; or a larger one, and one with other inputs at the same
+// Calls whose results are not used: a smaller one; or a larger one, and one with other inputs at the same
 // addresses.
 void TrialRunner::warm_up(const Trial& trial) {
   runner_.restart();

@@ -1,4 +1,4 @@
-// Whether somebody asked the program to stop: SIGINT, SIGTERM, SIGHUP. The one thing that is global, because
+// Whether the program was asked to stop: SIGINT, SIGTERM, SIGHUP. The one thing that is global, because
 // signals are; cli/signals.h installs the handlers. Whatever may take long looks here and ends early.
 #pragma once
 

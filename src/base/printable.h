@@ -1,4 +1,4 @@
-// Text from files that nobody vouches for, such as a certificate that turns out to be forged, as a terminal may show it.
+// Text from untrusted files, such as a certificate that turns out to be forged, as a terminal may show it.
 #pragma once
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 //
 // 0 is the order of the text: blocks by number, warps by number, the lanes of a warp together. Any other number is a
 // kind of order (its remainder by 8) and, as a whole, the seed of what is left to chance in it. All of them are orders
-// that a GPU may take, so a right kernel gives the same result under each.
+// that a GPU may take, so a correct kernel gives the same result under each.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Ours and nobody else's, without our name: a subject that looks for signs of a checker sees its folder.
+// Private, and without our name: a subject that looks for signs of a checker sees its folder.
 constexpr std::string_view kPrefix = "tmp.a55a4.";
 
 int lock(const std::string& folder) {

@@ -31,7 +31,7 @@ class Key {
 };
 
 // A key out of a PEM file. `password`: of an encrypted private key. The other half than the one that is asked for is an
-// Error: whoever verifies must not need a secret.
+// Error: verifying must not need a secret.
 Result<Key> read_key(const std::string& pem, KeyHalf half, const std::string& password);
 
 std::string sha256(std::string_view bytes);  // as 64 hexadecimal digits

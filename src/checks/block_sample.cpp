@@ -329,7 +329,7 @@ void BlockSample::on_block_end(const vgpu::Block& block) {
   }
 }
 
-// Which bytes of a buffer the block wrote: which of them are its own is learnt from that.
+// Which bytes of a buffer the block wrote: which of them are its own follows from that.
 void BlockSample::add_piece(Launch& launch, const vgpu::Block& block, const Writes& writes,
                             const Known& memory, std::size_t buffer) {
   std::vector<Range> own;

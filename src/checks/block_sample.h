@@ -5,8 +5,8 @@
 //
 //   atomics whose old value is used      cooperative launches        strong loads of memory that is not an input
 //   loads of what an earlier launch wrote, of which not all blocks were run, and copies of it
-//   loads of memory that nobody has written (somebody who was not run would have)
-//   a block that waits for something that nobody writes        stores to memory that the host sees
+//   loads of memory that was not written (by blocks that were not run)
+//   a block that waits for something that is never written     stores to memory that the host sees
 //
 // A thread that loops over the whole tensor runs some of its iterations (vgpu/skip.h), as long as no iteration reads what
 // another one may have written: bytes of an inout tensor that it does not write itself.

@@ -23,7 +23,7 @@ void add(std::vector<std::shared_ptr<SharedClock>>& to, const std::shared_ptr<Sh
   to.push_back(clock);
 }
 
-// What fences have published is published by whoever is ordered after them: a fence of every thread, a
+// What fences have published is also published by every thread ordered after them: a fence of every thread, a
 // barrier, and one thread that sets the flag for all.
 void share_fences(std::vector<WarpClock*>& warps, std::shared_ptr<SharedClock> WarpClock::*fenced) {
   const auto is_first = [&](const WarpClock* warp) { return warp->*fenced == warps.front()->*fenced; };

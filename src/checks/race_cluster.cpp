@@ -215,7 +215,7 @@ void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster) {
   }
   meeting.waiting.clear();
   meeting.met = std::exchange(meeting.clock, nullptr);
-  if (!meeting.met) meeting.met = std::make_shared<SharedClock>();  // nobody brought anything
+  if (!meeting.met) meeting.met = std::make_shared<SharedClock>();  // no thread had anything to publish
   meeting.met->family = ++context.families;
 }
 

@@ -11,7 +11,7 @@
 // block's shared memory get an author number of their own next to the block's, with a tick for each of 32
 // groups of mbarriers. A write is remembered with the next tick of its group, and published to the mbarrier
 // when it arrives. So it is ordered before the threads that found the phase complete, and those that
-// synchronised with them, and before nobody else.
+// synchronised with them, and before no others.
 #pragma once
 
 #include <array>

@@ -94,7 +94,7 @@ class GridReads {
   static uint64_t author_bits(Who who) {
     return uint64_t{who.block()} << 33 | uint64_t{who.warp()} << 28 | uint64_t{who.site()} << 16;
   }
-  // Memory is going to be written: whether somebody has read it who is not ordered before.
+  // Memory is about to be written: whether there was a read of it that is not ordered before.
   bool disturb(uint32_t reader, uint32_t ordered_below);
   Use& use_of(vgpu::Address low, vgpu::Address high);
   bool is_only_device(vgpu::Address low, vgpu::Address high) const;

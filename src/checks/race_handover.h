@@ -7,7 +7,7 @@
 // Such accesses are strong, so no two of them race. But nothing orders the two writes: another thread may see the flag
 // first, on every GPU. The pair is reported if the thread that polled has seen a write to the flag that came after the
 // write of the datum in the thread that made both, with nothing between the two that orders memory (not even a
-// barrier), and if nothing else orders the datum's write before the read. Polls themselves are never accused.
+// barrier), and if nothing else orders the datum's write before the read. Polls themselves are never reported.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Words of device memory that a grid only reads.
 //
-// Where two blocks have read a word, and nobody has written it since before the grid began, one more read of
-// it teaches nothing: nothing orders the blocks of the grid (`may_settle`), so whoever writes the word from
+// Where two blocks have read a word, and it was not written since the grid began, one more read of
+// it adds nothing: nothing orders the blocks of the grid (`may_settle`), so any write to the word from
 // now on meets one of the two reads that are remembered, whatever else was read. Such words are settled, and
 // reading them costs a look at one number, without a lock:
 //

@@ -5,7 +5,7 @@
 //
 //   write   the last write
 //   read    the first read since it
-//   other   the latest read by somebody else
+//   other   the latest read by another thread
 //
 // A mark says who (block, warp, tick, order, site), which words, and which lane had which byte. That is 48
 // bytes for 64. What a mark cannot say makes the row *apart*: it gets a cell of 16 bits for every word and
@@ -13,8 +13,8 @@
 // for more). Older accesses are forgotten when the authors run out, which can hide a race but never invents
 // one. Rows appear when they are touched.
 //
-// Much memory is written once by a launch, row by row, and touched by nobody else until a later one. Such rows are not
-// touched at all: 64 bits for each (WholeWrite) say who wrote all of it. They are spread into the row when somebody
+// Much memory is written once by a launch, row by row, and not touched again until a later one. Such rows are not
+// touched at all: 64 bits for each (WholeWrite) say which warp wrote all of it. They are spread into the row when a thread
 // asks for it.
 #pragma once
 
@@ -121,7 +121,7 @@ struct Cells {
   static constexpr uint8_t kFew = 5, kMany = 11;  // authors that there is room for
   uint16_t write[kRowWords], read[kRowWords], other[kRowWords];
   uint32_t newest;  // stamp of the last change
-  uint8_t count;    // of authors, which follow; number 0 is nobody
+  uint8_t count;    // of authors, which follow; number 0 stands for none
   uint8_t room;     // for so many
   bool forgot;      // something was dropped that may still matter
 

@@ -121,7 +121,7 @@ class SharedShadow {
   std::vector<uint32_t> cells_;  // all writes, then all reads, then all others
   uint32_t next_ = 1;            // author
   uint32_t past_ = 0;            // cells below are of earlier phases
-  bool wrote_ = false;           // somebody has written in this phase,
+  bool wrote_ = false;           // there was a write in this phase,
   bool read_ = false;            // or read,
   bool copies_read_ = false;     // or had a copy in flight read, in this phase or before
   std::vector<Who> authors_;     // of this phase
@@ -138,7 +138,7 @@ class SharedShadow {
       ordered_;                  // by warp: one that flies and came before it, as it turned out last; 0: none
   std::vector<uint32_t> began_;  // by warp: the next author when its tick began
   enum class Vectors : uint8_t { None, Eight, Sixteen } vectors_ = Vectors::None;
-  std::vector<Read> reads_;  // of this phase, in which nobody has written: the first noted_
+  std::vector<Read> reads_;  // of this phase, in which there was no write: the first noted_
   std::vector<Places> places_;
   uint32_t noted_ = 0, placed_ = 0, room_ = 0;
   struct Batch {  // of loads_

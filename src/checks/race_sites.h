@@ -25,8 +25,8 @@ struct RaceSite {
   std::string where;  // file and line, or the PTX line
   vgpu::AccessKind kind{};
   bool asynchronous = false;
-  bool hoisted = false;  // a load whose value only a selp sees, nobody can say when: the compiler moved it
-                         // out of a condition
+  bool hoisted = false;      // a load whose value only a selp uses: the compiler moved it
+                             // out of a condition
   bool noncoherent = false;  // a load through the read-only cache: ld.global.nc, ldu
   std::vector<vgpu::SourceFrame> frames;
 };

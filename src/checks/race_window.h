@@ -6,7 +6,7 @@
 namespace assay::checks {
 
 void access_shared(RaceContext& context, const Actor& actor);
-// Writes that an mbarrier counts: compared as the thread's that asks for them, remembered as nobody's. As an
+// Writes that an mbarrier counts: compared as those of the thread that issues them, remembered without a thread. As an
 // acquire: they have arrived.
 void copy_in_cluster(RaceContext& context, const Actor& asker);
 // A block has ended: accesses of others to its memory that nothing orders before that.

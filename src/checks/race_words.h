@@ -16,7 +16,7 @@
 //
 // Most words are read once in a grid. So that this costs a look at one number, all words of a row are marked when the grid
 // opens it: `first` is the grid's own number, with no bytes. Who finds that there knows that the word is open and that
-// nobody has stored to it. A write takes the mark away first.
+// it was not stored to. A write takes the mark away first.
 //
 // Reads take no lock. A thread that reads remembers that, and then looks whether the word is still open and who has
 // written it; or, where it found the mark, whether any mark was taken away meanwhile (`closings`). A thread that writes
@@ -76,7 +76,7 @@ class SingleWords {
     }
     return remember_again(index, first, now, read, other);
   }
-  // The same for lanes that read one word each. Those for which it is done; the others, of which somebody has read
+  // The same for lanes that read one word each. Those for which it is done; the others, of which a thread has read
   // the word before, are left.
   uint32_t remember_lanes(const vgpu::Access& access, uint32_t lanes, const Read& read);
   static const bool kRemembersLanes;  // this processor can: else it does nothing

@@ -1,7 +1,7 @@
 // Which `__shared__` variable of a kernel lies where: how findings name a place in shared memory.
 //
 // PTX knows a variable's name, its size and where it begins, but neither dimensions nor element type: a place
-// is a variable and an offset in bytes. Whoever shows the finding and has the source makes an element of it
+// is a variable and an offset in bytes. The report, which has the source, turns it into an element
 // (report/elements.h).
 #pragma once
 

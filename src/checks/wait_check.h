@@ -1,4 +1,4 @@
-// Work that nobody waited for: the program ended, and its results may never have arrived. Listens to streams
+// Work that was not waited for: the program ended, and its results may never have arrived. Listens to streams
 // only.
 #pragma once
 
@@ -21,7 +21,7 @@ class WaitCheck final : public vgpu::Listener {
   };
   // The host asked for something whose result it should wait for.
   void submitted(uint64_t operation, Work work);
-  // What nobody has waited for.
+  // Work that was not waited for.
   std::vector<uint64_t> unwaited();
   // Whether waits of the host count.
   void count_waits(bool on);

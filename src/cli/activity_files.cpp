@@ -16,9 +16,9 @@ namespace assay::cli {
 void add_activity_files(Arguments& arguments, ActivityFiles& files) {
   arguments.add("--memory FILE", files.memory,
                 "write a memory snapshot to this file, a pickle for PyTorch's memory viewer");
-  arguments.add(
-      "--trace FILE", files.trace,
-      "write a trace to this file, JSON for Perfetto and chrome://tracing; packed if its name ends in .gz");
+  arguments.add("--trace FILE", files.trace,
+                "write a trace to this file, JSON for Perfetto and chrome://tracing; compressed if its name "
+                "ends in .gz");
   arguments.add("--html FILE", files.html, "write an HTML page to this file: memory and streams over time");
 }
 

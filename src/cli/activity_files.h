@@ -23,7 +23,7 @@ void add_activity_files(Arguments& arguments, ActivityFiles& files);
 class ActivityLog {
  public:
   void add(const protocol::Event& event) { recorder_.add(event); }
-  // Host code as source lines, shared with whoever names findings: it knows the modules.
+  // Host code as source lines, shared with the code that names findings, which knows the modules.
   subject::Places& places() { return places_; }
   // Looks up the calls of all events so far.
   void look_up();

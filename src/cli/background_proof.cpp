@@ -34,7 +34,7 @@ constexpr double kConfirmSeconds = 12;
 constexpr int kNice = 10;
 
 // Elapsed seconds for each of the prover's processor time, and for its replays and recordings, in which it ends by its own
-// limits (prove/solve.h, prove/prove.h): nobody waits longer, whatever it does.
+// limits (prove/solve.h, prove/prove.h): the command never waits longer.
 constexpr double kMostWait = 10, kMostReplays = 120;
 
 // In the child, between fork and exec: system calls only. If memory runs out, it goes first.

@@ -22,7 +22,7 @@
 namespace assay::cli {
 
 enum class Proving : uint8_t {
-  IfRoom,  // where there is a core for it and time enough; nobody waits for it
+  IfRoom,  // if there is a core for it and enough time; never waited for
   Wait,    // a check that does not fail waits for it
   Off,
 };

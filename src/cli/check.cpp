@@ -165,7 +165,7 @@ Checked check_one(const std::string& path, const CheckOptions& options,
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
 
-// All of them, as many at a time as there are cores; each is told of in its turn.
+// All of them, as many at a time as there are cores; each is reported in its turn.
 std::vector<Checked> check_all(const std::vector<std::string>& contracts, const CheckOptions& options,
                                int jobs, std::chrono::steady_clock::time_point begun, Proving proving,
                                bool both) {

@@ -110,7 +110,7 @@ int compare_devices_command(std::vector<std::string> args) {
   options.budget = 10;
   int trials = 40, jobs = 1;
   arguments.add("contract", paths, "contract files; with --corpus, parts of kernel names");
-  arguments.add("--corpus FOLDER", corpus, "compare the right kernels of this corpus instead").folder();
+  arguments.add("--corpus FOLDER", corpus, "compare the correct kernels of this corpus instead").folder();
   arguments.add("--budget SECONDS", options.budget, "seconds of trials for each contract").positive();
   arguments.add("--trials", trials, "most trials for each contract").positive();
   arguments.add("--jobs", jobs, "contracts to compare in parallel").positive();

@@ -406,7 +406,7 @@ class Records {
 }  // namespace
 
 int corpus_command(std::vector<std::string> args) {
-  Arguments arguments("Checks kernels whose verdict is known, right and wrong ones.", "assay corpus");
+  Arguments arguments("Checks kernels whose verdict is known, correct and wrong ones.", "assay corpus");
   std::string folder = "corpus", json;
   std::vector<std::string> filters;
   CheckOptions options;

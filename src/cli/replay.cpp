@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/arguments.h"
+#include "cli/gpu_reason.h"
 #include "cli/recorded.h"
 #include "cli/replay_capture.h"
 #include "cli/terminal.h"
@@ -175,6 +176,7 @@ int replay_command(std::vector<std::string> args) {
   announce_cache();
   CheckOptions options;
   options.device = device.name.empty() ? DeviceName{read->device}.device() : device.device();
+  if (options.device == subject::Device::Cuda) options.device_problem = why_gpu_unusable();
   const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
   if (outcome.contract_wrong) {
     fmt::print(stderr, "{}\n", outcome.problem);

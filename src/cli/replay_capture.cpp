@@ -21,6 +21,7 @@
 #include "assayer/replay_built.h"
 #include "base/temporary_folder.h"
 #include "cli/arguments.h"
+#include "cli/gpu_reason.h"
 #include "cli/terminal.h"
 #include "finding/message.h"
 #include "judge/judge.h"
@@ -218,6 +219,7 @@ void print(const std::string& path, const Capture& capture, const std::vector<Re
 int replay_capture(const std::string& path, Device device, const std::string& json) {
   const auto capture = monitor::read_capture(path);
   if (!capture) return complain(capture.error());
+  const std::string gpu_problem = device == Device::Cuda ? why_gpu_unusable() : "";
   const TemporaryFolder folder("replay");
   if (folder.path().empty()) return complain({"no temporary folder can be created", temporary_place()});
   const auto contract = monitor::restore_contract(*capture, folder.path());
@@ -229,7 +231,10 @@ int replay_capture(const std::string& path, Device device, const std::string& js
   const auto captured = replay.judge_captured();
   if (!captured) return complain(captured.error());
   std::vector<Replayed> all = {*captured, replay.replay(Device::Virtual)};
-  if (device == Device::Cuda) all.push_back(replay.replay(Device::Cuda));
+  if (!gpu_problem.empty())
+    all.push_back({.device = "GPU", .answer = Answer::Unknown, .why = gpu_problem});
+  else if (device == Device::Cuda)
+    all.push_back(replay.replay(Device::Cuda));
   const Fault fault = fault_of(all[0], all[1], all.size() > 2 ? &all[2] : nullptr);
   print(path, *capture, all, fault);
   if (json.empty()) return status_of(fault);

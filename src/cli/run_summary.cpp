@@ -35,7 +35,7 @@ std::string dim_text(const std::array<uint32_t, 3>& dim) {
   return std::to_string(dim[0]);
 }
 
-// What makes two findings of a run the same. What has no line is told apart by what it is about.
+// What makes two findings of a run the same. Findings without a line are distinguished by their subject.
 using Key = std::tuple<Kind, Severity, std::string, std::string, int, std::string>;
 Key key_of(const Finding& finding) {
   const Where& where = finding.where;

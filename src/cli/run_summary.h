@@ -31,7 +31,7 @@ struct RunSummary {
 
 class ActivityLog;
 
-// `log`: also gets every event; null: nobody wants it.
+// `log`: also gets every event; may be null.
 RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions,
                         ActivityLog* log = nullptr);
 void print_summary(const RunSummary& summary);   // on stderr

@@ -22,7 +22,7 @@ void stop_on_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;  // whoever started us wants it so, as nohup does
+    if (before.sa_handler == SIG_IGN) continue;  // the parent wants it ignored, as nohup does
     struct sigaction action {};
     action.sa_handler = stop;
     sigemptyset(&action.sa_mask);

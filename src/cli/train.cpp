@@ -13,8 +13,10 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
+#include "cli/gpu_reason.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
+#include "judge/verdict.h"
 #include "subject/subject.h"
 #include "train/recognise.h"
 #include "train/report.h"
@@ -339,6 +341,10 @@ int train_command(std::vector<std::string> args) {
   }
   options.sizes.sequences = sequences > 0 ? sequences : train::usual_sequences(place->binding.slot->name);
   if (const auto read = read_words(words, options); !read) return complain(read.error());
+  if (const std::string problem = words.device == "cuda" ? why_gpu_unusable() : ""; !problem.empty()) {
+    fmt::print(stderr, "assay: {}\n", problem);
+    return judge::exit_status(judge::Verdict::Inconclusive);
+  }
   return train_with(*contract, *place, std::move(options), words.device, fresh, json, html);
 }
 

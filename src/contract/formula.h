@@ -69,7 +69,7 @@ struct Statement {
   AssignKind kind = AssignKind::Set;
   ExprPtr body;
   std::vector<Binder>
-      loops;  // of a sum, besides the indices that the body names; nobody writes them (complex.h)
+      loops;  // of a sum, besides the indices that the body names; not written by users (complex.h)
 };
 
 struct Formula {

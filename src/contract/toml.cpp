@@ -51,12 +51,19 @@ bool opens_string(std::string_view text, std::size_t at) {
   return at == 0 || std::string_view(" \t\r\n=[{,.\"'").find(text[at - 1]) != std::string_view::npos;
 }
 
-// Characters beyond ASCII stand in strings and comments only; the library does not
-// expect them elsewhere. The place of the first that does not, or nothing.
-std::optional<Place> stray_character(std::string_view text) {
+bool is_beyond_ascii(char c) {
+  return static_cast<unsigned char>(c) >= 0x80;
+}
+
+// Characters beyond ASCII stand in strings and comments only, and not where a string skips blanks after a backslash at the
+// end of a line; the library does not expect them elsewhere. The first that does not, or nothing.
+std::optional<Error> stray_character(std::string_view text) {
+  const auto error = [](const Place& at, const char* message) {
+    return Error{message, "", at.line, at.column};
+  };
   Place at{1, 1};
   std::string_view quote;  // that ends the string we are in
-  bool comment = false;
+  bool comment = false, skips_blanks = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const std::string_view rest = text.substr(i);
@@ -66,7 +73,14 @@ std::optional<Place> stray_character(std::string_view text) {
       if (quote.size() == 1) quote = {};  // an error that the library will name
     } else if (comment) {
     } else if (!quote.empty()) {
-      if (c == '\\' && quote[0] == '"')
+      const std::size_t next = c == '\\' && quote == R"(""")" ? text.find_first_not_of(" \t\r\n", i + 1) : i;
+      if (next != text.npos && next > i + 1 && is_beyond_ascii(text[next])) {
+        skips_blanks = true;
+        step = next - i;
+      } else if (skips_blanks) {
+        return error(
+            at, "a line that follows a backslash cannot begin with this character; remove the backslash");
+      } else if (c == '\\' && quote[0] == '"')
         step = 2;
       else if (rest.starts_with(quote)) {
         step = quote.size();
@@ -78,9 +92,9 @@ std::optional<Place> stray_character(std::string_view text) {
       const bool triple = rest.size() >= 3 && rest[1] == c && rest[2] == c;
       step = triple ? 3 : 1;
       quote = rest.substr(0, step);
-    } else if (static_cast<unsigned char>(c) >= 0x80 && !(i == 0 && rest.starts_with("\xEF\xBB\xBF"))) {
-      return at;
-    } else if (static_cast<unsigned char>(c) >= 0x80) {
+    } else if (is_beyond_ascii(c) && !(i == 0 && rest.starts_with("\xEF\xBB\xBF"))) {
+      return error(at, "this character may only appear in strings and comments");
+    } else if (is_beyond_ascii(c)) {
       step = 3;  // the byte-order mark
     }
     for (std::size_t k = 0; k < step && i + k < text.size(); ++k)
@@ -164,8 +178,8 @@ const TomlValue* TomlValue::find(std::string_view key) const {
 }
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& path) {
-  if (const std::optional<Place> stray = stray_character(text))
-    return Error{"this character may only appear in strings and comments", path, stray->line, stray->column};
+  if (const std::optional<Error> stray = stray_character(text))
+    return Error{stray->message, path, stray->line, stray->column};
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();

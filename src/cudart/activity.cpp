@@ -492,7 +492,7 @@ void Activity::grid_ended(const vgpu::GridRun& run, const std::string& fault) {
   ended_.bytes = info.config.dynamic_shared;
   ended_.warp_instructions = run.outcome().warp_instructions;
   if (fault.empty()) return;
-  // The device has failed, and nobody says which operation this was: the oldest of its stream that runs.
+  // The device has failed without saying in which operation: take the oldest running one of its stream.
   auto failed = under_way_.end();
   for (auto it = under_way_.begin(); it != under_way_.end(); ++it)
     if (it->record.stream == info.stream &&

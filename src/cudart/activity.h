@@ -1,7 +1,7 @@
 // What the program does with the device over time, as events (Settings::report_activity): allocations with the host
 // code that made them, launches, copies and fills with their times, and what became of each allocation's bytes.
 //
-// Reads are marked for each allocation (read_marks.h), as the engine marks written bytes. It hears accesses only where checks
+// Reads are marked for each allocation (read_marks.h), as the engine marks written bytes. It sees accesses only if checks
 // are on; without them, bytes are not counted.
 #pragma once
 

@@ -105,13 +105,13 @@ class Context {
   void report_fault();
   // Writes out what the checks have found since the last time.
   void report_findings();
-  // Remembers which place of the program asked for an allocation, while somebody watches.
+  // Remembers which place of the program asked for an allocation, if something observes the program.
   void note_allocation(vgpu::Address base, const void* caller);
   void note_out_of_memory(uint64_t bytes, const void* caller);
   // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
   void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
   void fill_new(vgpu::Address base, uint64_t bytes);
-  // What the program does over time; null where nobody wants to know.
+  // What the program does over time; null if it is not recorded.
   Activity* activity() { return activity_.get(); }
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
@@ -120,7 +120,7 @@ class Context {
   // Writes out where precision was lost since the last time, when that is watched.
   void report_precision();
 
-  // What the calls of whoever drives this library leave behind (growth.h).
+  // What the caller's calls leave behind (growth.h).
   Growth& growth() { return growth_; }
   std::size_t stream_count();
   std::size_t event_count();

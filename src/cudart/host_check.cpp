@@ -43,7 +43,7 @@ void on_fault(int signal, siginfo_t* info, void* data) {
   HostCheck* check = watching.exchange(nullptr);
   if (check && memory && memory->is_device_address(address))
     check->host_access(address, writes, static_cast<uint64_t>(registers[REG_RIP]));
-  // The access happens again and meets whoever was there before us.
+  // The access is repeated and reaches the handler that was installed before ours.
   sigaction(signal, &earlier_fault, nullptr);
 }
 
@@ -202,7 +202,7 @@ void HostCheck::run_remaining_work() {
   waits_.count_waits(true);
 }
 
-// What a Python program still holds at its end is not leaked: Python frees what nobody refers to, and leaves the rest.
+// What a Python program still holds at its end is not leaked: Python frees what is no longer referenced, and leaves the rest.
 void HostCheck::report_leaks() {
   if (has_python()) return;
   evidence::Launch evidence;

@@ -1,4 +1,4 @@
-// Checks of the host's side of a program: failed launches whose error nobody checked, work that nobody waited
+// Checks of the host's side of a program: failed launches whose error was not checked, work that was not waited
 // for, memory that was never freed, device memory that host code dereferenced, managed and pinned memory that
 // it used while the device did, and the ranges that it named (assay.h).
 #pragma once
@@ -20,7 +20,7 @@ namespace assay::cudart {
 
 class HostCheck {
  public:
-  // `report`: of a finding that cannot wait. `judge`: of the host's accesses; null when nobody is.
+  // `report`: of a finding that cannot wait. `judge`: of the host's accesses; may be null.
   HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding)> report,
             vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
@@ -32,17 +32,17 @@ class HostCheck {
   vgpu::OperationId last_submitted() const { return last_submitted_; }
   void launched(vgpu::OperationId operation, std::string_view kernel);
   void copied_to_host(vgpu::OperationId operation);
-  // The host's use of memory that it shares with the device; null when nobody watches it.
+  // The host's use of memory that it shares with the device; null if it is not observed.
   HostWatch* watch() { return watch_.get(); }
   // `by_syntax`: written as kernel<<<...>>>, which drops the status.
   void launch_failed(std::string_view kernel, Status status, bool by_syntax);
   // The program has checked the last error.
   void error_checked();
-  // Every kernel may use it, and nobody frees it.
+  // Every kernel may use it, and it is never freed.
   void add_managed_variable(vgpu::Address base);
   // Where named ranges are kept; listens from the first call on.
   checks::RangeCheck& ranges();
-  // main() has returned: runs the work that nobody waited for, so that it is checked, too.
+  // main() has returned: runs the work that was not waited for, so that it is checked, too.
   void run_remaining_work();
   // The program ends.
   void end();
@@ -68,7 +68,7 @@ class HostCheck {
   std::unique_ptr<checks::RangeCheck> ranges_;
   std::mutex mutex_;
   std::vector<vgpu::Address> variables_;  // managed ones
-  std::vector<FailedLaunch> failed_;      // that nobody asked about yet
+  std::vector<FailedLaunch> failed_;      // whose error was not checked yet
 
   void report_failed(const FailedLaunch& launch, bool was_asked);
   void report_leaks();

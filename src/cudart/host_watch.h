@@ -68,7 +68,7 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   bool note_fault(vgpu::Address address, bool writes, ucontext_t& context);
   // Whether it was a single step of ours that ended.
   bool end_step(ucontext_t& context);
-  // In the child of a fork, whom nobody watches.
+  // In the child of a fork, which is not observed.
   void open_all();
 
  private:

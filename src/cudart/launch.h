@@ -20,7 +20,7 @@ struct LaunchRequest {
 
 // Checks a launch against the limits of the device and of the kernel, and packs its parameters.
 Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSpec& spec);
-// Who names the memory that a launch uses (assay_on_launch); null: nobody.
+// The function that names the memory that a launch uses (assay_on_launch); may be null.
 using LaunchListener = void (*)(void* const* bases, int count);
 std::atomic<LaunchListener>& launch_listener();
 // Tells it about memory without a name among the arguments of a launch.

@@ -50,7 +50,7 @@ void ProbeWriter::write(const ProbeJson& line) const {
   const std::string text = line.dump(-1, ' ', false, ProbeJson::error_handler_t::replace) + "\n";
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t wrote = ::write(pipe_, text.data() + done, text.size() - done);
-    if (wrote <= 0) _exit(1);  // nobody reads any more
+    if (wrote <= 0) _exit(1);  // the reader has gone
     done += static_cast<std::size_t>(wrote);
   }
 }

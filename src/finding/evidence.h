@@ -208,7 +208,7 @@ struct Launch {
   std::string detail;         // of a call that failed in the worker: what it was for
   std::optional<bool> asked;  // whether the program looked at the error
   HostPlace host;
-  uint64_t operations = 0;  // that nobody waited for
+  uint64_t operations = 0;  // that were not waited for
   std::optional<Growth> growth;
   std::optional<Allocation> allocation;
 };
@@ -321,7 +321,7 @@ struct Training {
   double loss_gap = 0;
   int64_t nonfinite = 0;
   double log10_evidence = 0;  // of the sequential test
-  double false_alarms = 0;    // the probability that it accuses a right kernel; 0: no such test
+  double false_alarms = 0;    // the probability of this for a correct kernel; 0: no such test
 };
 
 }  // namespace assay::evidence

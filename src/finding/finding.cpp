@@ -234,7 +234,7 @@ bool is_launched_by_python(const Finding& finding) {
 
 std::vector<std::string> origin_lines(const Finding& finding) {
   std::vector<std::string> lines;
-  // Of a place in nobody's own code there is nothing to say.
+  // A place outside the user's own code is not reported.
   const auto add = [&](std::string_view what, const evidence::HostPlace& place) {
     if (const std::string text = place.is_known() ? place_text(place) : ""; !text.empty())
       lines.push_back(std::string(what) + text);

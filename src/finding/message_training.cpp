@@ -22,12 +22,11 @@ std::string gradient_name(const evidence::Training& e) {
                      e.part.empty() ? "" : fmt::format(" ({})", e.part));
 }
 
-// "; a right kernel is accused with probability 1e-06 at most".
+// "; for a correct kernel, the probability of this is at most 1e-06".
 std::string odds_text(const evidence::Training& e) {
-  return e.false_alarms > 0
-             ? fmt::format("; a right kernel would be accused with a probability of at most {:.0e}",
-                           e.false_alarms)
-             : "";
+  return e.false_alarms > 0 ? fmt::format("; for a correct kernel, the probability of this is at most {:.0e}",
+                                          e.false_alarms)
+                            : "";
 }
 
 }  // namespace

@@ -27,7 +27,7 @@
 
 namespace assay::judge {
 
-// Flags of an element of the reference whose probability nobody knows.
+// Flags of an element of the reference whose probability is unknown.
 inline constexpr uint8_t kNotKnown =
     reference::kUnspecified | reference::kUndecided | reference::kNonfiniteInput;
 

@@ -40,7 +40,7 @@ class FarDraws {
            const Options& options)
       : reference_(reference), bindings_(bindings), outputs_(outputs) {
     budget_ = {.tensor_cores = options.tensor_cores, .threads = options.threads};
-    // What was chosen is an input of the reference that nobody has to make.
+    // What was chosen is an input of the reference that need not be generated.
     budget_.on_read = [on_read = options.on_read, &choice = choice_](const std::string& input,
                                                                      std::span<const int64_t> elements) {
       return input == choice || on_read(input, elements);

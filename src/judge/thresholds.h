@@ -16,7 +16,7 @@ namespace assay::judge {
 // Of the largest error that rounding can explain at worst: an element beyond it is wrong. The bound is
 // proven, so there is nothing to choose here (docs/numerics.md).
 inline constexpr double kBoundGate = 1;
-// Natural log of the probability that a part of an output of a right kernel has errors so large: 1.4e-11,
+// Natural log of the probability that a part of an output of a correct kernel has errors so large: 1.4e-11,
 // so that a check of a thousand trials with a thousand parts each fails by chance once in 1e5. Pinned by the
 // false-alarm run (tests/judge/judge_test, NeverAccused, with 10,000 trials per operator).
 inline constexpr double kEnergyGate = -25;
@@ -35,7 +35,7 @@ inline constexpr double kFloor = 1e-4;
 inline constexpr double kLongSum = 64, kShortSum = 8;
 
 // Natural log of the bound of the probability that one test of right draws is so odd: 1.4e-11. A choice is put to at most
-// 110 tests, each on two sides, so a call of a right kernel fails by chance less than once in 3e8. Pinned by
+// 110 tests, each on two sides, so a call of a correct kernel fails by chance less than once in 3e8. Pinned by
 // tests/judge/draws_test, and measured by bench/draws.
 inline constexpr double kChoiceGate = -25;
 // The same from which a test is recorded for the table of docs/numerics.md; what is less odd is not worth a number.

@@ -1,5 +1,5 @@
 // Warp-wide operations whose lanes are not all that the writer may think: without a mask, with the mask of
-// whoever happens to be there, or with a constant that leaves lanes out.
+// the lanes that happen to be active, or with a constant that leaves lanes out.
 #include <fmt/format.h>
 
 #include <algorithm>

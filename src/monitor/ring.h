@@ -8,7 +8,7 @@
 //
 // A slot is Free, Filling (the application writes), Full, or Judging (assayd reads). The application takes only Free slots,
 // assayd only Full ones; Judging is given back as Free when what the sample says is on the disk. One thread writes, one
-// reads; a reader that comes new takes Judging slots for Full, because whoever had them is gone.
+// reads; a new reader takes Judging slots for Full, because the reader that had them is gone.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace assay::monitor {
 inline constexpr uint32_t kRingVersion = 1;
 inline constexpr uint32_t kMostSlots = 16;
 
-// Why a sample was not handed over.
+// Why a sample was dropped.
 enum class Drop : uint8_t {
   RingFull,     // assayd is slow, dead or missing
   StagingFull,  // samples are taken faster than they are copied off the device

@@ -19,7 +19,7 @@ constexpr int32_t kSpecial = 1000000;    // and of infinities and NaNs: times ze
 
 // ---- the definition ---------------------------------------------------------
 
-// significand * 2^(exponent - point); what is not a number is told apart.
+// significand * 2^(exponent - point); NaN and infinity are flagged.
 struct Term {
   bool nan = false;
   bool infinite = false;

@@ -53,7 +53,7 @@ void assay_report_host(assay_host_finding kind, int is_error, const char* what, 
                        void* const* calls, int count);
 // A finding about Python code: `text` says all; `file`, `line`: where, or "" and 0.
 void assay_report_python(assay_host_finding kind, int is_error, const char* text, const char* file, int line);
-// Before each launch, `call` gets the starts of the allocations that its arguments point to and that nobody has named
+// Before each launch, `call` gets the starts of the allocations that its arguments point to and that have no name yet
 // (assay_label); null: no longer.
 void assay_on_launch(void (*call)(void* const* bases, int count));
 // As cudaMemcpy2DAsync from device to host, done when it returns; but the program has not waited for anything: what it

@@ -24,7 +24,7 @@
 
 namespace assay::protocol {
 
-// A worker that ends with this status while nobody waited for an answer: the device failed under load.
+// A worker that ends with this status while no reply was due: the device failed under load.
 inline constexpr int kDeviceLost = 5;
 
 inline constexpr int kVersion = 7;

@@ -9,7 +9,7 @@
 // if the loop has a single exit, but it must end: that is proved for every loop from which the barrier can be
 // reached.
 //
-// An operation of a warp names its lanes. Those that it names must all get there, and nobody else.
+// An operation of a warp names its lanes. Those that it names must all reach it, and no others.
 #include <fmt/format.h>
 
 #include <algorithm>

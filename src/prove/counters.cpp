@@ -117,7 +117,7 @@ class Counters {
 
   void describe_drawn(const Counter& counter) { limit(counter.ticket->drawn, counter, true); }
 
-  // What is read of the counter where nobody writes it between the same barriers, and never before it was set: what the last
+  // What is read of the counter where no thread writes it between the same barriers, and never before it was set: what the last
   // store and the draws since have left. The variables that hold it.
   std::vector<Var> describe_counts(const Counter& counter) {
     const auto quiet = [&](const Access& read) {
@@ -128,7 +128,7 @@ class Counters {
              !use_.reaches_before(counter.set_at, use_.at(read));
     };
     const auto& reads = use_.reads(counter.place);
-    // Variables are told apart by their addresses: all reads of this one must be of this kind.
+    // Variables are distinguished by their addresses: all reads of this one must be of this kind.
     if (!std::all_of(reads.begin(), reads.end(), [&](const Access* read) { return quiet(*read); })) return {};
     std::vector<Var> counts;
     for (const Access* read : reads)
@@ -142,7 +142,7 @@ class Counters {
   // ---- lists
 
   // An array that one instruction alone writes: at the number that the thread has just drawn, in the same block of
-  // instructions, so that whoever draws a number also stores under it before the next barrier.
+  // instructions, so that a thread that draws a number also stores under it before the next barrier.
   std::vector<List> lists_of(const Counter& counter) {
     std::vector<List> lists;
     const Ticket& ticket = *counter.ticket;

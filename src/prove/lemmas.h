@@ -1,6 +1,6 @@
-// What the solver is told about products.
+// Facts about products for the solver.
 //
-// To a linear solver a product of atoms is one more unknown. These are the facts about it that right kernels
+// To a linear solver a product of atoms is one more unknown. These are the facts about it that correct kernels
 // turn out to need, each true of all integers:
 //   L1  g >= 0 and c >= 0 give g c >= 0, for a known fact g about a factor x of the product x c.
 //       (row < rows becomes row * columns + columns <= rows * columns.)

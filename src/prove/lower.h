@@ -16,7 +16,7 @@
 // goes round, strides.cpp offsets that are built from rows and columns,
 // questions.cpp what the solver is asked.
 //
-// Products of atoms are atoms of their own to the solver; lemmas.h says what it is told about them. In a
+// Products of atoms are atoms of their own to the solver; lemmas.h adds facts about them. In a
 // question that looks for a counterexample they are products.
 #pragma once
 

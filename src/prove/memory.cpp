@@ -242,7 +242,7 @@ void Machine::load_parameter(const Step& step) {
                      from.base == Operand::Base::Symbol &&
                      from.symbol.kind == ptx::SymbolRef::Kind::Parameter;
   if (!known) {
-    // Of a call: by name it is nobody's memory, and what comes back is unknown.
+    // Of a call: its name belongs to no memory, and the value is unknown.
     const Operand& place = i.operands[i.opcode == Opcode::ld ? 1 : 0];
     const bool by_name = place.kind == Operand::Kind::Address && place.base == Operand::Base::Symbol;
     if (i.opcode != Opcode::ld && (i.opcode != Opcode::st || !by_name)) gap(step, "parameters of a call");

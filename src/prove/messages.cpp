@@ -38,7 +38,7 @@ class Messages {
   // ---- what one thread leaves for its block
 
   // A shared variable that one instruction alone writes, in no loop, by one thread of the block. If that thread makes the
-  // store whenever it comes to the next barrier, and nobody reads the variable before that barrier, every read gives what was
+  // store whenever it comes to the next barrier, and no thread reads the variable before that barrier, every read gives what was
   // stored: to all threads the same, in every iteration. Where the value depends on nothing that differs between threads, it
   // is known. A read that does not happen may have that value, too, so that nothing is proved by a contradiction.
   void describe_broadcast(const std::string& place, const std::vector<const Access*>& writes) {

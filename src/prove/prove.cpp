@@ -566,7 +566,7 @@ class Prover {
     return sources.size() == 1 && sources.front().ends_with(".ptx") ? contract_.resolve(sources.front()) : "";
   }
 
-  // Adds one, and says so to whoever reads the result while it grows.
+  // Adds one, and notifies readers of the growing result.
   void add(Obligation obligation) {
     make_void(obligation);
     const auto pending =

@@ -11,7 +11,7 @@
 //   relation.h    the host code is run against a recording device: which launches, as functions of the dims
 //   execute.h     the kernel is executed once, symbolically: every access, with its address and its path
 //   lower.h       terms become integer polynomials, wraps included; claims.cpp has what holds of loops
-//   lemmas.h      what the solver is told about products
+//   lemmas.h      facts about products for the solver
 //   obligation.h  the questions, one file per obligation
 //   solve.h       Z3 in a process of its own
 //   witness.h     a counterexample becomes a trial, and counts only if the virtual GPU shows it

@@ -294,7 +294,7 @@ class Races {
     return order_->is_before(a, b) || order_->is_before(b, a);
   }
 
-  // That a value which both have read decides whether they get here is told by the path alone, and makes for
+  // Whether a value that both have read decides if they get here follows from the path alone, and makes for
   // long questions: it is asked last.
   bool apart(One& x, One& y, Who who, const Meeting& meeting) {
     if (Pair(setting_, tickets_, *x.image, *y.image, who, meeting).disjoint()) return true;

@@ -6,8 +6,8 @@ namespace assay::prove {
 
 namespace {
 
-constexpr int kFarthest = 6;      // iterations from a barrier that are told apart
-constexpr unsigned kGroups = 16;  // groups of copies that are told apart
+constexpr int kFarthest = 6;      // iterations from a barrier that are distinguished
+constexpr unsigned kGroups = 16;  // groups of copies that are distinguished
 
 using ptx::Opcode;
 

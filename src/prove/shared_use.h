@@ -1,7 +1,7 @@
 // Who reads and writes the shared memory of a kernel, and between which barriers.
 //
 // The rules about values that threads leave for one another there (counters.h, broadcast.h) ask the same questions: does
-// somebody write while I read, is the variable set on every way to a barrier, can it be read before that. Answers hold if
+// another thread write while this one reads, is the variable set on every way to a barrier, can it be read before that. Answers hold if
 // all threads of a block pass the same barriers (the obligation `barrier`).
 #pragma once
 

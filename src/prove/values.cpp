@@ -25,7 +25,7 @@ using contract::TensorSpec;
 
 namespace {
 
-// Bytes of all tensors. They are address space, not memory: parts that nobody reads cost nothing.
+// Bytes of all tensors. They are address space, not memory: parts that are never read cost nothing.
 constexpr double kMostValuesTensors = 60e9;
 constexpr double kLeastGiantValues = 0x1p18;  // elements: smaller shapes are among the others
 constexpr size_t kDifferences = 3;            // shapes with a difference after which no more are looked for

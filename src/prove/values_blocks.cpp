@@ -243,7 +243,7 @@ struct ValuesBlocks::Impl {
     device.memory().mark_initialised(at, bytes);
   }
 
-  // What lies between elements is the caller's: some value of the same kind, which is nobody's.
+  // What lies between elements is the caller's: some value of the same kind, which belongs to no tensor.
   static void make_one(const DeviceArray& array, int64_t place, int64_t first, const ValuesInputs& inputs,
                        std::byte* to) {
     const auto element = array.element(place);

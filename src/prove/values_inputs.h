@@ -1,6 +1,6 @@
 // Inputs of any size, made as they are read.
 //
-// An element is a function of its index alone, so a tensor of 2^31 elements costs nothing but the parts that somebody
+// An element is a function of its index alone, so a tensor of 2^31 elements costs nothing but the parts that a block
 // looks at: the kernel's blocks that are run, and the formula for the elements that they store. Both see the same
 // values. The function picks from a few thousand values that were drawn as a trial draws them (trial/families.h), so
 // they are what the contract allows; offsets, which must rise, rise evenly.

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;  // all but the sign
 
 // A result that no kernel rounds: the format has it, and fast math does not flush it. Values are FP64 themselves, so of one
-// in that format nobody knows whether it was rounded.
+// in that format it is unknown whether it was rounded.
 bool stays(const Precision& precision, double value) {
   return precision.dtype != DType::f64 && representable(precision.dtype, value) &&
          (precision.math != Math::Fast || value == 0 || std::abs(value) >= precision.min_normal);
@@ -164,7 +164,7 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
   need_budget(r, n);
   for (int l = 0; l < n; ++l) {
     if (fresh && unless_representable && stays(*precision, r.v[l])) continue;
-    // An exact zero of exact operands is rounded by nobody.
+    // An exact zero of exact operands is never rounded.
     const double size = std::abs(r.v[l]) + r.b[l];
     r.b[l] += relative * u * size + (size > 0 ? eta : 0);
     r.s[l] += deviation * deviation * r.v[l] * r.v[l] + (size > 0 ? eta * eta : 0);
@@ -495,7 +495,7 @@ void Arithmetic::widen_logarithm(Lanes& r, const double* size, int n, LogOf what
 }
 
 // What exps are shifted by. Infinite, it is no shift: then the exps are what they are. A kernel that
-// subtracts it all the same gets NaN, as most do; nobody can say what one element at infinity gives.
+// subtracts it all the same gets NaN, as most do; what one element at infinity gives is undefined.
 Lanes Arithmetic::shift(const Lanes& x, int n, bool of_one_element) const {
   Lanes r = x;
   r.v = arena->get<double>(n);

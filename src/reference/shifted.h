@@ -28,7 +28,7 @@ namespace assay::reference {
 // Functions that only a rewritten formula has.
 // kShift(m): m where it is finite, else 0. What is shifted by it can be shifted by anything.
 // kPivot(m): the same, m depending on one element only.
-// kLogOfScaled(m, l): m + l, as the logarithm of a number that nobody computes.
+// kLogOfScaled(m, l): m + l, as the logarithm of a number that is never computed.
 inline constexpr std::string_view kShift = "'shift", kPivot = "'pivot", kLogOfScaled = "'log";
 
 Formula shift_exponentials(const Contract& contract, const Formula& formula);

@@ -22,7 +22,7 @@ class TorchProcess {
   TorchProcess(const TorchProcess&) = delete;
   TorchProcess& operator=(const TorchProcess&) = delete;
 
-  // Starts the process without waiting for it; ask() does, if nobody did.
+  // Starts the process without waiting for it; ask() starts it otherwise.
   void start();
   // Says something that has no answer.
   Result<void> tell(const nlohmann::ordered_json& what);

@@ -20,7 +20,7 @@ Json number_of(const contract::Scalar& scalar) {
   return scalar.as_int();
 }
 
-// What the server is told once: dtypes, precisions, the order of arguments.
+// What the server receives once: dtypes, precisions, the order of arguments.
 Json declared(const Contract& contract) {
   Json inputs = Json::object(), outputs = Json::object(), args = Json::array();
   for (const TensorSpec* spec : contract.inputs())

@@ -38,7 +38,7 @@ class TorchServer {
   TorchServer(const TorchServer&) = delete;
   TorchServer& operator=(const TorchServer&) = delete;
 
-  // Starts the process without waiting for it; the other functions do, if nobody did.
+  // Starts the process without waiting for it; the other functions start it otherwise.
   void start();
   // Waits until it answers; whether it can is for the next question to say.
   void wait();

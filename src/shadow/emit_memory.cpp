@@ -95,7 +95,7 @@ void Emitter::atomic() {
   access(f, handlers().atomic);
 }
 
-// What an exchange brings back and nobody accounts for has no error.
+// A value that an exchange returns without an account of its error has none.
 void Emitter::clear_dest(const AtomicForm& f) {
   auto& rest = *l_.extra<MoveForm>();
   for (uint32_t reg : plan_.writes)

@@ -10,8 +10,8 @@ namespace assay::shadow {
 
 // An error is value − shadow. Slot 0 is the whole of it; slots 1 to kLineSlots say how much entered at the
 // line that has the slot; what the lines do not explain entered at lines without one. A value that was
-// just rounded to a narrow type has that rounding in kFresh: if nobody computes with it, it is the
-// rounding of a result to its own type, which no kernel can avoid. Whoever computes with it charges it to
+// just rounded to a narrow type has that rounding in kFresh: if nothing computes with it, it is the
+// rounding of a result to its own type, which no kernel can avoid. An operation that uses it charges it to
 // its line, kFreshLine.
 // A value that is not finite though its shadow is, or that was computed from one, has an infinite
 // whole, 1 in the slot of the line where that happened, and its shadow in the place of a fresh rounding.

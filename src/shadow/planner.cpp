@@ -194,7 +194,7 @@ void Planner::connect(Plan& p, bool gives) const {
       const auto from = home_of(source);
       if (from && !is_integer(source.number)) {
         p.edges.push_back({*to, *from});
-        // Whoever computes with it needs it as a float, whatever becomes of the result.
+        // An operation that uses it needs it as a float, whatever becomes of the result.
         p.edges.back().passes = kForAll;
       }
     }

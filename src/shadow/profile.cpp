@@ -1,4 +1,4 @@
-// From what was counted to what is told.
+// From counts to the profile.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 //
 // How it works (docs/precision.md tells it to users):
 //  - flow.h decides, from the PTX of a function, which bytes of which registers may carry a float that
-//    somebody needs. Only those are followed.
+//    a listener needs. Only those are followed.
 //  - instrument.cpp puts an Inst of ours before (rarely after) each instruction that touches one. It runs
 //    the instruction itself and accounts for it (lanes/*.cpp).
 //  - errors.h is the account: the whole error and its parts by line ("slots").
@@ -44,12 +44,12 @@ class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
   Shadow();
   ~Shadow() override;
 
-  // Only so many lines are told apart: these before others. Before anything runs.
+  // Only so many lines are distinguished: these before others. Before anything runs.
   void separate_lines(std::span<const Where> lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 
-  // Takes stock of memory that somebody will read: its errors, by line.
+  // Takes stock of memory that will be read: its errors, by line.
   void take_output(std::string name, const std::byte* host, uint64_t bytes);
   // The error (value less shadow) of the element whose bytes end before `host` + `size`; 0 where there is
   // none.

@@ -72,7 +72,8 @@ Cache find_cache(const std::string& wanted) {
   const std::string why = asked.empty() ? "neither HOME nor XDG_CACHE_HOME is set" : why_unwritable(asked);
   if (why.empty()) return {asked, ""};
   const std::string other = fallback();
-  if (other.empty()) return {asked.empty() ? "/tmp/.cache/assay" : asked, ""};  // whoever uses it will say so
+  if (other.empty())
+    return {asked.empty() ? "/tmp/.cache/assay" : asked, ""};  // using it will report the error
   return {other,
           fmt::format("{}: builds and records of trials go to {}",
                       asked.empty() ? why : fmt::format("{} cannot be written ({})", asked, why), other)};

@@ -351,7 +351,7 @@ class Reader {
     return at;
   }
 
-  // Functions of namespaces included; those within functions and classes are nobody's entries.
+  // Functions of namespaces included; those within functions and classes cannot be entries.
   bool search(uint64_t at, uint64_t end, std::string_view name, bool mangled,
               std::optional<CSignature>& found) {
     while (at < end) {

@@ -135,7 +135,7 @@ class Regions {
         static_cast<uint32_t>(std::min<std::size_t>(function_.body.size(), first + kLongestRegion));
     for (uint32_t i = first; i < limit && may_be_apart(function_.body[i]); ++i) {
       if (is_of_a_call(function_, function_.body[i])) return best;
-      // A way in from outside: whoever comes that way has not passed the first instruction.
+      // An entry from outside: a thread that takes it has not passed the first instruction.
       if (i > first)
         for (const uint32_t source : sources_[i]) {
           if (source == ptx::kNone || source < first) return best;

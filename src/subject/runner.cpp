@@ -54,7 +54,7 @@ class GpuTurn {
     for (int i = 0; i < kShares && static_cast<int>(files_.size()) < wanted; ++i) {
       const std::string path = fmt::format("{}/assay-gpu-{}.{}.lock", temporary_place(), getuid(), i);
       const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-      if (file < 0) return true;  // nobody can take turns here
+      if (file < 0) return true;  // checks cannot take turns here
       if (flock(file, LOCK_EX | LOCK_NB) == 0)
         files_.push_back(file);
       else
@@ -302,7 +302,7 @@ struct Runner::Impl {
     return observation;
   }
 
-  // A real GPU is shared with others: what the worker cannot allocate before the call is nobody's fault.
+  // A real GPU is shared with others: if the worker cannot allocate before the call, that is no fault of the kernel.
   bool is_out_of_memory(const protocol::CudaFailure& failure) const {
     constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
     return !is_virtual() && failure.code == kOutOfMemory && failure.is_ours;
@@ -331,7 +331,7 @@ struct Runner::Impl {
     return true;
   }
 
-  // What blocks wrote is told from the start of an allocation; from here on, from the start of the tensor in it.
+  // What blocks wrote is given from the start of an allocation; from here on, from the start of the tensor in it.
   static void place_pieces(const protocol::CallRequest& call, protocol::SampleReport& report) {
     for (protocol::SampledLaunch& launch : report.launches)
       for (protocol::BlockPiece& piece : launch.pieces) {

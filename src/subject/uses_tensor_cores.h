@@ -7,7 +7,7 @@
 
 namespace assay::subject {
 
-// True where its code cannot be read: a budget that is too wide accuses nobody.
+// True where its code cannot be read: a budget that is too wide causes no false alarm.
 bool may_use_tensor_cores(const Subject& subject, const std::string& arch);
 
 }  // namespace assay::subject

@@ -291,7 +291,7 @@ Answer WorkerProcess::launch() {
             fmt::format("a worker could not be prepared: {}", std::strerror(errno)),
             {}};
   }
-  prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
+  prctl(PR_SET_DUMPABLE, 0);  // other processes of the same user must not inspect the judge
   events_.open(pipe_ends[0]);
   fcntl(memory_file_, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
   const std::string problem =

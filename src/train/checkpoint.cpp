@@ -129,7 +129,7 @@ void fields_of(V& v, Cell& c) {
 }
 template <class V>
 void fields_of(V& v, Teacher& t) {
-  v(t.signals), v(t.source), v(t.optimizer), v(t.log10_evidence), v(t.false_alarms), v(t.accused_step);
+  v(t.signals), v(t.source), v(t.optimizer), v(t.log10_evidence), v(t.false_alarms), v(t.rejected_step);
   v(t.tensor), v(t.part), v(t.is_bias), v(t.seconds);
 }
 template <class V>

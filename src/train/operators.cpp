@@ -522,7 +522,7 @@ void adamw(const Call<Real>& c) {
   });
 }
 
-// By how many units in the last place a right kernel's f32 result may be off: two or three approximate functions (docs/measurements/hardware.md:
+// By how many units in the last place a correct kernel's f32 result may be off: two or three approximate functions (docs/measurements/hardware.md:
 // each up to 2 units), and sums. An update ends with one addition to the weight, which is off by one.
 constexpr uint32_t kUnitsOfFunctions = 8;
 

@@ -1,4 +1,4 @@
-// Slots whose formula a contract's formula computes, so that nobody has to name them.
+// Slots whose formula a contract's formula computes, so that they need not be named.
 //
 // Example:
 //

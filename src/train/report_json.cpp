@@ -50,8 +50,8 @@ Json teacher_json(const Teacher& teacher) {
   json["steps"] = teacher.signals.size();
   json["log10_evidence"] = finite_or_word(teacher.log10_evidence);
   json["false_alarms"] = teacher.false_alarms;
-  json["accused"] = teacher.accused_step >= 0;
-  if (teacher.accused_step >= 0) json["accused_step"] = teacher.accused_step;
+  json["rejected"] = teacher.rejected_step >= 0;
+  if (teacher.rejected_step >= 0) json["rejected_step"] = teacher.rejected_step;
   if (!teacher.tensor.empty()) json["tensor"] = teacher.tensor;
   if (!teacher.part.empty()) json["part"] = teacher.part;
   json["seconds"] = teacher.seconds;

@@ -40,7 +40,7 @@ const TensorSignal* strongest(const Teacher& teacher) {
   return nullptr;
 }
 
-// "zipf + sgd": gradients and single calls are told of the first cell; the matrix has those of all.
+// "zipf + sgd": gradients and single calls are printed for the first cell; the matrix has those of all.
 std::string first_cell(const Teacher& teacher) {
   return fmt::format("{} + {}", to_string(teacher.source), to_string(teacher.optimizer));
 }
@@ -60,8 +60,8 @@ std::string teacher_text(const Training& training) {
                             short_number(signal->noise_gain), short_number(signal->candidate.relative_error),
                             short_number(signal->noise_error));
   return text +
-         (teacher.accused_step >= 0 ? fmt::format("wrong (evidence 10^{:.0f})", teacher.log10_evidence)
-                                    : "within the noise") +
+         (teacher.rejected_step >= 0 ? fmt::format("wrong (evidence 10^{:.0f})", teacher.log10_evidence)
+                                     : "within the noise") +
          about;
 }
 
@@ -162,8 +162,9 @@ std::string amounts_text(const Training& training) {
   text += fmt::format("\n{} of the kernel on the {} device in {:.1f} s, everything in {:.1f} s{}",
                       counted_word(report.candidate_calls, "call"), training.device, report.candidate_seconds,
                       report.seconds, report.is_resumed ? " after a checkpoint" : "");
-  text += fmt::format("\nthe gradient comparison fails a right kernel with a probability of at most {:.0e}{}",
-                      training.options.false_alarms, report.cells.size() > 1 ? " over all cells" : "");
+  text +=
+      fmt::format("\nthe gradient comparison fails a correct kernel with a probability of at most {:.0e}{}",
+                  training.options.false_alarms, report.cells.size() > 1 ? " over all cells" : "");
   if (!report.cells.empty()) text += "; a loss gap counts if it exceeds the noise of six trusted runs";
   return text;
 }

@@ -21,7 +21,7 @@ constexpr double kHarmlessError = 0x1p-16;
 constexpr double kHarmlessGain = 0x1p-9;
 
 // A gap of the losses stands out if it is this many times the largest that noise has made so far (docs/measurements/train.md: what
-// right kernels reach).
+// correct kernels reach).
 constexpr double kStandsOut = 10;
 // Trusted runs are chaotic: a difference of one rounding stays small for some steps and then grows a hundredfold within a few, and when that
 // begins is chance. So a gap that stands out of one run of noise must stand out of this many more.
@@ -199,8 +199,8 @@ bool step(Setting& setting, const Data& data, TeacherRun& run) {
   teacher.is_bias = strongest < places.size();
   teacher.tensor = places[strongest % places.size()].tensor;
   teacher.part = places[strongest % places.size()].part;
-  if (teacher.accused_step < 0 && test.accuses()) teacher.accused_step = number;
-  run.is_ended = is_nonfinite || (test.accuses() && setting.options.stop_early);
+  if (teacher.rejected_step < 0 && test.rejects()) teacher.rejected_step = number;
+  run.is_ended = is_nonfinite || (test.rejects() && setting.options.stop_early);
   if (!run.is_ended) {
     const RunRole reference{.arithmetic = {.rounds = false}, .candidate = &setting.candidate};
     Gradients<float> exact;
@@ -341,7 +341,7 @@ int Teacher::wrong_step() const {
   if (signals.empty()) return -1;
   for (const TensorSignal& signal : signals.back().tensors)
     if (signal.candidate.nonfinite > 0) return signals.back().step;
-  return accused_step;
+  return rejected_step;
 }
 
 const StateReport* Cell::wrong_state() const {
@@ -383,7 +383,7 @@ std::optional<Finding> teacher_finding(const Teacher& teacher, const Slot& slot,
   evidence::Training evidence = evidence_of(slot, teacher.source, teacher.optimizer);
   evidence.teacher_forced = true;
   if (auto finding = nonfinite_finding(teacher.signals.back(), evidence)) return finding;
-  const StepSignals& step = teacher.signals[static_cast<std::size_t>(teacher.accused_step)];
+  const StepSignals& step = teacher.signals[static_cast<std::size_t>(teacher.rejected_step)];
   const TensorSignal* const signal = signal_at(step, teacher.tensor, teacher.part);
   evidence.step = step.step;
   evidence.tensor = teacher.tensor;

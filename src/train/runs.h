@@ -57,7 +57,7 @@ struct TeacherRun {
   std::vector<double> gain_squares, error_squares;  // of the noise at each place, summed over draws
   int draws = 0;
   std::vector<double> log10_products;  // of the sequential test
-  bool is_ended = false;               // it accuses, or there is NaN or infinity
+  bool is_ended = false;               // the candidate is rejected, or there is NaN or infinity
 };
 void start(const Setting& setting, TokenSource source, Optimizer optimizer, TeacherRun& run);
 // false: the candidate failed, or the run was interrupted; the comparison is as it was before.

@@ -9,7 +9,7 @@
 //
 //     SequentialTest test({"gain of the embedding", "error of the embedding"}, 1e-6);
 //     test.add({1e-9, 0.4});
-//     if (test.accuses()) use(test.strongest());
+//     if (test.rejects()) use(test.strongest());
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class SequentialTest {
 
   // The next step: a probability for each signal, 1 for one that says nothing.
   void add(const std::vector<double>& probabilities);
-  bool accuses() const { return log10_evidence_ >= threshold_; }
+  bool rejects() const { return log10_evidence_ >= threshold_; }
   double log10_evidence() const { return log10_evidence_; }
   // The signal with most of the evidence.
   std::size_t strongest() const;

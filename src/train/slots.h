@@ -71,7 +71,7 @@ using Outputs = std::map<std::string, contract::Tensor, std::less<>>;
 // Why a call gave no outputs that count.
 struct CallFailure {
   std::vector<Finding>
-      findings;  // what the kernel did that no right kernel does; empty: nothing is known against it
+      findings;  // what the kernel did that no correct kernel does; empty: nothing is known against it
   Error error;   // … and what happened, in a line
 };
 using CallResult = std::variant<Outputs, CallFailure>;

@@ -7,7 +7,7 @@
 // call, which are those of a whole model and fit together.
 //
 // Only single calls are judged there, by the contract's own rounding budgets (examined_call.h): gradients of such states are no gradients
-// of a run that somebody has made.
+// of an earlier run.
 #pragma once
 
 #include <string>

@@ -57,7 +57,7 @@ class Schedule {
     if (options_.progress) {
       double left = 0;
       for (const Kind& each : kinds_) left += each.expected();
-      // Before the candidate's first call, nobody knows what it takes.
+      // Before the candidate's first call, its time is unknown.
       const double all = seconds_since(begun_) + left;
       const bool is_known = kinds_[1].done > 0;
       shown_ = {doing, is_known ? 1 - left / all : 0, is_known ? left : 0, loss};

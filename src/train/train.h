@@ -27,7 +27,7 @@
 //   model.h     model, data, optimizers            sequential.h  when a difference is more than noise
 //
 // Promises: results depend on options, seed and candidate alone, never on threads or on whether a run was interrupted;
-// a right candidate is accused with at most the probability that the options state.
+// a correct candidate is rejected with at most the probability that the options state.
 #pragma once
 
 #include <cstdint>
@@ -64,10 +64,10 @@ struct Options {
   bool teacher_only = false;                      // no matrix
   bool stop_early = true;                         // a cell whose question is answered ends
   std::optional<double> rate;                     // the learning rate of every cell; none: default_settings()
-  double false_alarms = 1e-6;                     // the probability of accusing a right candidate
+  double false_alarms = 1e-6;                     // the probability of rejecting a correct candidate
   std::string checkpoint;                         // file; empty: none is kept
   double checkpoint_seconds = 30;                 // between two checkpoints: what a kill may cost
-  std::function<void(const Progress&)> progress;  // null: nobody is interested
+  std::function<void(const Progress&)> progress;  // may be null
   std::function<bool()> interrupted;              // asked between steps; true: return what there is
 };
 
@@ -82,13 +82,13 @@ struct Teacher {
   std::vector<StepSignals> signals;  // by step
   TokenSource source = TokenSource::Zipf;
   Optimizer optimizer = Optimizer::SGD;  // of the reference run
-  double log10_evidence = 0;             // of the sequential test; it accuses at -log10(false_alarms)
+  double log10_evidence = 0;             // of the sequential test; it rejects at -log10(false_alarms)
   double false_alarms = 0;               // its share of what the options allow for all cells
-  int accused_step = -1;                 // -1: it did not
+  int rejected_step = -1;                // -1: it did not
   std::string tensor, part;              // where the evidence is strongest
   bool is_bias = false;                  // … and whether it is the gain, or the size of the error
   double seconds = 0;
-  // The step at which gradients are those of no right candidate: accused, or with NaN or infinity; -1: none.
+  // The step at which gradients are those of no correct candidate: rejected, or with NaN or infinity; -1: none.
   int wrong_step() const;
 };
 

@@ -277,7 +277,7 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
       if (w.grid->options->fault_after_violation && !w.grid->has_left_out)
         leave_out(w, inst, l, fault_of(w, form, place, crooked, alignment));
       (crooked ? misaligned : outside) |= 1u << l;
-      // Reported here, so those who read what it should have written are not accused once more.
+      // Reported here, so reads of what it should have written are not reported again.
       if (place.initialised != nullptr && form.kind != AccessKind::Load)
         write_undefined(place.initialised, place.bit, 0, form.bytes, nullptr);
       access.address[l] = place.shown;
@@ -506,7 +506,7 @@ const Inst* load_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
       if (w.poison == nullptr) continue;
       uint8_t mask[16] = {};
       if (there) read_undefined(access, l, e * size, size, mask);
-      // What was left out has been reported: its value is not accused once more.
+      // What was left out has been reported; uses of its value are not reported again.
       put_shadow(w, form.planes[e], width, l, mask, size, form.sign_extend);
     }
   });
@@ -580,8 +580,8 @@ const Inst* store_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
       }
       uint8_t bits[16];
       read_shadow(w, form.planes[e], form.register_bytes[e], l, bits);
-      // Reported here, so those who read it later are not accused once more. Copies of structures take their
-      // padding along, and nobody asks what is in there: judged where it is used.
+      // Reported here, so later reads of it are not reported again. Copies of structures take their
+      // padding along, whose content does not matter: it is judged where it is used.
       const bool outlives_block = access.space[l] == ptx::Space::Global &&
                                   !(is_partial(bits, size) && is_copy(*w.frame->function->ptx, inst, e));
       write_undefined(access, l, e * size, size, outlives_block ? nullptr : bits);

@@ -205,7 +205,7 @@ const Inst* copy_async(Warp& w, const Inst& inst) {
       std::memcpy(copy.data, from.host[l], bytes[l]);
       read_undefined(from, l, 0, bytes[l], copy.undefined);
     }
-    write_undefined(to, l, 0, size, in_flight);  // nobody may read it before the wait
+    write_undefined(to, l, 0, size, in_flight);  // it must not be read before the wait
   });
   return &inst + 1;
 }
@@ -258,7 +258,7 @@ Address seen_in(const Warp& w, const Block& block, Address offset) {
   return &block == w.block ? offset : Address{block.rank + 1} << kSharedRankShift | offset;
 }
 
-// A copy that was reported and left out: whoever waits for it goes on, and what it should have brought counts
+// A copy that was reported and left out: threads that wait for it continue, and what it should have copied counts
 // as there. One mistake is one finding.
 void skip_bulk(const CopyForm& form, uint32_t lane, const LaneAccess& to, const LaneAccess& barrier,
                uint32_t bytes) {

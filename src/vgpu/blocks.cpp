@@ -113,7 +113,7 @@ bool has_ended(const Warp& w) {
   return w.live == 0;
 }
 
-// Turns of random length end anywhere in a loop: whether somebody only polls would never show.
+// Turns of random length end anywhere in a loop: a thread that only polls would never be noticed.
 uint64_t seed_of(const Cluster& cluster) {
   return cluster.polled_turns > kRandomTurns ? 0 : cluster.blocks.front().grid->options->seed;
 }
@@ -494,9 +494,9 @@ bool has_moved(Cluster& cluster) {
 }
 
 void give_up_on(Cluster& cluster) {
-  report_deadlock(cluster, "polls for a value that nobody writes");
+  report_deadlock(cluster, "polls for a value that no thread writes");
   stop_with(cluster, FaultInfo::Kind::Livelock,
-            "no progress: every thread polls for a value that nobody writes");
+            "no progress: every thread polls for a value that no thread writes");
 }
 
 const Function* function_at(const Warp& w, Address address) {

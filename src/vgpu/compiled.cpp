@@ -156,7 +156,7 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
     // Left at the barrier before, the code knows its registers: they are what they were, and all defined.
     if (entry != 0 && (trusted || may_enter(w, *variant, entry - 1))) {
       const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);
-      // Left where it was entered: the interpreter takes this instruction, or nobody would get any further.
+      // Left where it was entered: the interpreter executes this instruction; otherwise the warp would make no progress.
       if (next != &inst) return next;
     }
   }

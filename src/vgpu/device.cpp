@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kStep = std::chrono::milliseconds(50);  // how long step() runs before it lets other grids run
 constexpr uint64_t kTurnsBeforeStalled =
-    2000;  // in a row that got nobody anywhere; and some for each resident cluster
+    2000;  // in a row without any progress; and some for each resident cluster
 constexpr uint64_t kClocksOfALaunch = 2000;  // from the end of one to the start of the next
 constexpr uint64_t kSmallGrid = 64;          // warps; not worth waking the pool
 

@@ -56,7 +56,7 @@ bool may_use_avx512() {
 const Build& best(bool watched) {
   for (const Build& build : kBuilds)
     if (build.watched == watched && (!build.avx512 || may_use_avx512())) return build;
-  // Nothing can run without one, and there is nobody to return an error to. Locks may be held that exit handlers wait
+  // Nothing can run without one, and there is no caller that could handle an error. Locks may be held that exit handlers wait
   // for.
   std::fputs("assay: this build has no engine for AVX2; configure it with -DASSAY_INSTRUCTION_SETS=all\n",
              stderr);

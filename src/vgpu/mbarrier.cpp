@@ -96,7 +96,7 @@ const Inst* test_wait(Warp& w, const Inst& inst, const BarrierForm& form, const 
     if (!b.valid) return misuse(w, inst, l, "mbarrier wait on an object that was not initialised");
     passed |= uint32_t{has_passed(b, form, w, l)} << l;
   }
-  if (w.grid->watched) {  // who has to ask again has learnt nothing
+  if (w.grid->watched) {  // a wait that has to be repeated has acquired nothing
     report_access(w, inst, form, access, passed, form.form.order);
     report_access(w, inst, form, access, ~passed, Order::Weak);
   }
@@ -156,7 +156,8 @@ const Inst* barrier_action(Warp& w, const Inst& inst) {
     const uint64_t before = b.pack();
     if (const char* wrong = apply(b, form, value)) return misuse(w, inst, l, wrong);
     write(at, b);
-    w.block->cluster->barriers += b.phase != BarrierWord::unpack(before).phase;  // somebody gets on
+    w.block->cluster->barriers +=
+        b.phase != BarrierWord::unpack(before).phase;  // a waiting thread can continue
     if (form.has_state) {
       w.plane<uint64_t>(form.state)[l] = before;
       if (w.poison != nullptr) w.poisoned(form.state) &= ~(1u << l);

@@ -51,7 +51,7 @@ struct Shared {
   void* device = nullptr;
 };
 
-// The host's mapping, at an address that nobody has had yet; from the start of the range again when it is
+// The host's mapping, at an address that was never used before; from the start of the range again when it is
 // used up.
 void* map_for_host(uint64_t bytes, int file) {
   static std::atomic<uint64_t> next{kHostRange};  // the range is the process's
@@ -161,7 +161,7 @@ uint64_t find_bit(const uint8_t* bits, uint64_t first, uint64_t end, bool value)
 // Which parts of an allocation are filled, and with what the others are to be.
 //
 // A part is small: a thread that walks through a stretch of its own, far from those of other threads, needs a few
-// elements in each of many pages. Whoever goes on to the part beside one that is filled gets the rest of the page at once.
+// elements in each of many pages. The first access to a neighbouring part fills the rest of the page.
 class GeneratedPages {
  public:
   GeneratedPages(const Allocation& allocation, GeneratedContent content)
@@ -291,7 +291,7 @@ std::optional<Address> Memory::place_apart(uint64_t size, uint64_t align) {
   return base;
 }
 
-// Addresses nobody has had yet, or, when there are none left, the first gap between live allocations.
+// Addresses that were never used, or, when there are none left, the first gap between live allocations.
 std::optional<Address> Memory::place(uint64_t size, uint64_t align) {
   const uint64_t spacing = round_up(size, kGrain) + kRedZone;
   const Address end = range_ + range_bytes_, close = range_ + range_bytes_ / kCloseShare;

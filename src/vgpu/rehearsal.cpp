@@ -178,7 +178,7 @@ class Rehearsal {
     });
   }
 
-  // Without checks nobody hears of accesses: then the code has to say.
+  // Without checks, accesses are not reported: then the code has to tell.
   bool may_add_floats() const {
     for (const Function& f : kernel_.program->functions) {
       if (&f != kernel_.function && f.ptx->is_entry) continue;

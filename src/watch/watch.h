@@ -169,7 +169,7 @@ class Watch {
   std::atomic<Mode> mode_{ASSAY_OBSERVE};
   std::atomic<bool> is_refused_{false};
 
-  std::mutex graphs_mutex_;  // never held while somebody waits for the device
+  std::mutex graphs_mutex_;  // never held while waiting for the device
   std::vector<std::unique_ptr<GraphCopies>> graphs_;
   GraphCopies* capturing_ = nullptr;  // between graph_begin and graph_end
   std::atomic<bool> is_capturing_{false};
@@ -183,7 +183,7 @@ class Watch {
 
   int wake_ = -1;  // an eventfd
   std::atomic<bool> stop_{false};
-  std::atomic<bool> hurry_{false};  // wait for the device: somebody flushes
+  std::atomic<bool> hurry_{false};  // wait for the device: a flush is in progress
   std::thread thread_;
 };
 

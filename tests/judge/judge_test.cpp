@@ -246,7 +246,7 @@ TEST(Foreseen, CountsForBudgetsOfItsKindOnly) {
   Options options;
   Foreseen seen = foresee(bench.contract, bench.reference, *bindings, options);
   ASSERT_FALSE(seen.outputs.empty());
-  // Values that no kernel gives, so that whoever uses them accuses a right one.
+  // Values that no kernel gives, so that using them would fail a correct one.
   for (auto& [name, expected] : seen.outputs) {
     std::fill(expected.low.begin(), expected.low.end(), 1e30);
     std::fill(expected.high.begin(), expected.high.end(), 1e30);

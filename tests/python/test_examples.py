@@ -35,7 +35,7 @@ def kinds(report):
 
 @needs_program
 class ExamplesTest(unittest.TestCase):
-    def assert_not_accused(self, report):
+    def assert_no_error(self, report):
         self.assertEqual(report.findings, [], str(report))
 
     def assert_finds(self, report, kind, file=None):
@@ -47,21 +47,21 @@ class ExamplesTest(unittest.TestCase):
     @needs_triton
     def test_triton_softmax(self):
         module = example("softmax")
-        self.assert_not_accused(module.check(module.softmax, BUDGET))
+        self.assert_no_error(module.check(module.softmax, BUDGET))
         self.assert_finds(module.check(module.unmasked_softmax, BUDGET), "out-of-bounds", "softmax.py")
 
     @needs_torch_cuda
     @needs_nvcc
     def test_load_inline_layer_norm(self):
         module = example("layer_norm")
-        self.assert_not_accused(module.check(module.layer_norm, BUDGET))
+        self.assert_no_error(module.check(module.layer_norm, BUDGET))
         self.assert_finds(module.check(module.racing_layer_norm, BUDGET), "data-race")
 
     @needs_torch_cuda
     @needs_nvcc
     def test_kernelbench_answer(self):
         folder = EXAMPLES / "kernelbench"
-        self.assert_not_accused(
+        self.assert_no_error(
             assay.check(folder / "answer.py", problem=folder / "problem.py", budget=BUDGET)
         )
         report = assay.reward(folder / "problem.py", (folder / "wrong.py").read_text(), budget=BUDGET)
@@ -70,7 +70,7 @@ class ExamplesTest(unittest.TestCase):
     @needs_triton
     def test_sol_solution(self):
         folder = EXAMPLES / "sol"
-        self.assert_not_accused(assay.check(folder / "solution.json", problem=folder, budget=BUDGET))
+        self.assert_no_error(assay.check(folder / "solution.json", problem=folder, budget=BUDGET))
         self.assert_finds(
             assay.check(folder / "wrong.json", problem=folder, budget=BUDGET), "out-of-bounds", "main.py"
         )

@@ -102,7 +102,7 @@ class Kernels(unittest.TestCase):
         findings = findings_of("triton_kernels.py", "wrong")
         self.assertEqual(placed(findings), marked("triton_kernels.py", self.KINDS))
 
-    def test_right_kernels_are_not_accused(self):
+    def test_right_kernels_pass(self):
         ended, report = run("triton_kernels.py", "right")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(placed(report["findings"]), set())
@@ -140,7 +140,7 @@ class Kernels(unittest.TestCase):
 @needs_triton
 @needs_program
 class Compiled(unittest.TestCase):
-    def test_compiled_functions_are_right_and_not_accused(self):
+    def test_compiled_functions_are_right_and_pass(self):
         ended, report = run("compiled.py")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(placed(report["findings"]), set())

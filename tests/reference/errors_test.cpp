@@ -133,6 +133,7 @@ const Mistake kMistakes[] = {
     {"title = \"t\"", "title = \"\xc3\xa9\" # \xc3\xa9\n\xc6\x80 = 1", 2, 1,
      "may only appear in strings and comments"},
     {"title = \"t\"", "title = 6o\"\xc3\x9c", 1, 0, "may only appear in strings and comments"},
+    {"title = \"t\"", "title = \"\"\"a \\ \n \xd0\xa5\"\"\"", 2, 2, "a line that follows a backslash"},
     {"entry = \"k\"", "entry = \"k\" junk", 4, 0, "the file is not valid TOML"},
     {"D = { min = 8", "D = { min = -8", 8, 13, "cannot be negative"},
     {"N = { min = 1, max = 64 }", "N = { min = 1 }", 7, 1, "needs the key `max`"},

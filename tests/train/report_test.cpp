@@ -32,7 +32,7 @@ Cell example_cell(Optimizer optimizer, double gap) {
   cell.gap_step = 14;
   cell.unmasked_step = gap > 0.01 ? 4 : -1;
   cell.teacher.signals = {{0, 7.5, {}}};
-  cell.teacher.accused_step = 0;
+  cell.teacher.rejected_step = 0;
   cell.states = {{.name = "first batch", .calls = 3, .elements = 400}};
   return cell;
 }
@@ -58,7 +58,7 @@ Training example() {
   report.teacher.tensor = "embedding";
   report.teacher.part = frequent.part;
   report.teacher.log10_evidence = 31.4;
-  report.teacher.accused_step = 0;
+  report.teacher.rejected_step = 0;
   report.teacher.seconds = 9.25;
   report.states = {
       {.name = "first batch", .calls = 3, .elements = 400, .seconds = 0.5},
@@ -67,7 +67,7 @@ Training example() {
   report.cells = {example_cell(Optimizer::SGD, 0.3), example_cell(Optimizer::AdamW, 0.0008)};
   report.cells[0].states.push_back(
       {.name = "late training", .step = 3, .calls = 2, .elements = 90, .failed_site = "embedding"});
-  report.cells[1].teacher.accused_step = -1;
+  report.cells[1].teacher.rejected_step = -1;
   report.sites = {"embedding"};
   report.candidate_calls = 128;
   report.candidate_seconds = 12;
@@ -105,7 +105,7 @@ wrong; the state of the model in which a single call is. Masked: it does not sho
 TEST(TrainingTerminal, ARightKernelIsMaskedNowhere) {
   Training right = example();
   right.report.verdict = judge::Verdict::Pass;
-  right.report.teacher.accused_step = -1;
+  right.report.teacher.rejected_step = -1;
   right.report.states.pop_back();
   right.report.cells = {example_cell(Optimizer::SGD, 0.0005)};
   const std::string text = terminal(right, {});

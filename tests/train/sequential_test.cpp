@@ -1,4 +1,4 @@
-// The sequential test: Student's tail, and how often it accuses by chance.
+// The sequential test: Student's tail, and how often it rejects by chance.
 #include "train/sequential.h"
 
 #include <gmock/gmock.h>
@@ -39,24 +39,24 @@ TEST(SequentialTest, AccusesByChanceLessOftenThanItSays) {
   constexpr int kTrials = 4000, kSteps = 30;
   constexpr double kFalseAlarms = 0.05;
   Random random(11);
-  int accused = 0;
+  int rejected = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     SequentialTest test({"a", "b", "c"}, kFalseAlarms);
     bool ever = false;
     for (int i = 0; i < kSteps && !ever; ++i) {
       test.add({random.uniform(), random.uniform(), random.uniform()});
-      ever = test.accuses();
+      ever = test.rejects();
     }
-    accused += ever;
+    rejected += ever;
   }
-  EXPECT_LE(accused, kFalseAlarms * kTrials);
-  EXPECT_GT(accused, 0);  // it is a test, not a constant
+  EXPECT_LE(rejected, kFalseAlarms * kTrials);
+  EXPECT_GT(rejected, 0);  // it is a test, not a constant
 }
 
 TEST(SequentialTest, NamesTheSignalThatStandsOut) {
   SequentialTest test({"a", "b", "c"}, 1e-6);
   for (int i = 0; i < 4; ++i) test.add({0.5, 1e-5, 0.9});
-  EXPECT_TRUE(test.accuses());
+  EXPECT_TRUE(test.rejects());
   EXPECT_EQ(test.signals()[test.strongest()], "b");
   EXPECT_NEAR(test.log10_evidence(), 4 * (2.5 - std::log10(2)) - std::log10(3), 1e-3);
 }

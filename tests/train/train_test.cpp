@@ -1,4 +1,4 @@
-// Whole trainings with candidates of the host: wrong ones are accused, right ones are not, interrupted ones go on.
+// Whole trainings with candidates of the host: wrong ones are rejected, correct ones are not, interrupted ones go on.
 #include "train/train.h"
 
 #include <fmt/format.h>
@@ -195,7 +195,7 @@ TEST(Train, LooksAtEveryCellInThreeWays) {
   EXPECT_EQ(zipf.teacher.source, TokenSource::Zipf);
   ASSERT_TRUE(zipf.wrong_state());
   EXPECT_EQ(zipf.wrong_state()->name, "first batch");
-  EXPECT_EQ(report.teacher.accused_step, -1);  // of the first cell
+  EXPECT_EQ(report.teacher.rejected_step, -1);  // of the first cell
   ASSERT_FALSE(report.findings.empty());
   EXPECT_THAT(message(report.findings.front()), HasSubstr("(zipf tokens, adamw, step 1)"));
   // All comparisons together keep to the stated rate.

@@ -10,5 +10,5 @@ file, and to call its function.
     subject.py   the subject's file and function; what it raised, in words
     watch.py     what the subject must not do: read the reference, replace functions, look at its checker
 
-What this process reports can only accuse the subject: code under test runs in it, and could report anything.
+What this process reports can only count against the subject: code under test runs in it, and could report anything.
 """

@@ -597,8 +597,8 @@ function teacher(t) {
   const steps = t.teacher.signals, last = steps[steps.length - 1];
   if (!last) return null;
   return [h("h3", { class: "minor" }, "Gradient at the weights of the reference run"),
-    h("p", { class: "lede" }, `${firstCell(t)}${plural(steps.length, "step")}, ${t.teacher.seconds.toFixed(1)} s. ${t.teacher.accused
-      ? `A right kernel shows this with a probability of at most ${brief(t.teacher.false_alarms)}.` : "Within the noise."} A gain of 1 is right.`),
+    h("p", { class: "lede" }, `${firstCell(t)}${plural(steps.length, "step")}, ${t.teacher.seconds.toFixed(1)} s. ${t.teacher.rejected
+      ? `A correct kernel shows this with a probability of at most ${brief(t.teacher.false_alarms)}.` : "Within the noise."} A gain of 1 is right.`),
     sortable([
       { title: "tensor", left: true, value: (r) => r.tensor, show: (r) => h("span", { class: "mono" }, r.tensor) },
       { title: "part", left: true, value: (r) => r.part || "", show: (r) => r.part || "all" },

@@ -6,7 +6,7 @@
 //   load.keep_results();                        // after it
 //   if (auto difference = load.repeat(how, call)) …
 //
-// A race seldom shows on an idle GPU: blocks start in the same order each time, and warps of small grids meet nobody. Beside
+// A race seldom shows on an idle GPU: blocks start in the same order each time, and warps of small grids have no competition. Beside
 // each repetition run kernels of other grids, blocks and amounts of shared memory, for other times, so that it gets
 // other multiprocessors, at other moments. Every other time a kernel is queued before it on the call's own stream, and now
 // and then a call of the subject with another shape comes first; two calls that a request has are made at once, in turn from

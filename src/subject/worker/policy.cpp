@@ -18,7 +18,7 @@ bool contains_ignoring_case(std::string_view text, std::string_view part) {
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
-// Files of /proc/self that say what a process is, where it comes from and who observes it: of no use to a kernel.
+// Files of /proc/self that say what a process is, where it comes from and who observes it; a kernel has no use for them.
 // Files that are not in this list (limits, cgroups, memory used) may be.
 constexpr std::string_view kRevealing[] = {"cmdline", "comm",      "cwd",    "environ", "exe",  "fd",
                                            "fdinfo",  "map_files", "maps",   "mem",     "root", "smaps",

@@ -21,7 +21,7 @@ namespace assay::worker {
 struct Confinement {
   // Who makes system calls beside the subject, and so what must work.
   enum class Who : unsigned char {
-    Library,      // nobody
+    Library,      // none
     Driver,       // of a real GPU
     Interpreter,  // Python, torch, and the compilers that they start
     Witnessed,    // the driver, and a tool that observes it: files are guarded, and nothing else

@@ -1,4 +1,4 @@
-// Functions of libc that this program defines itself: the loader finds them here first, whoever calls them.
+// Functions of libc that this program defines itself: the loader finds them here first, for every caller.
 #include "subject/worker/surroundings.h"
 
 #include <dlfcn.h>
@@ -57,7 +57,7 @@ const char* find_variable(const char* name) {
 }
 
 char* look_up(const char* name) {
-  // Most are nobody's business, and asking who calls costs more than the answer.
+  // Most are not checked, and finding the caller costs more than the answer.
   if (judge_variable(name, Caller::Subject).severity != Severity::None) {
     const CallStack stack = call_stack();
     const Ruling ruling = judge_variable(name, caller_of(stack));
@@ -135,7 +135,7 @@ FOR_ALL FILE* tmpfile64() {
   return tmpfile();
 }
 
-// What starts processes. Nobody but a subject calls these; before the sandbox is there, nobody at all.
+// What starts processes. Only a subject calls these; before the sandbox is in place, nothing does.
 
 FOR_ALL pid_t fork() noexcept {
   refuse_process("fork");

@@ -49,7 +49,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 // While the subject's own code runs, malloc returns memory that is not zero, and free overwrites what it
-// gets: new pages are zeros, which hides that nobody wrote them. Or, to see whether that matters, all that
+// gets: new pages are zeros, which hides that they were not written. Or, to see whether that matters, all that
 // malloc returns is zero. (The command has turned off the allocator's per-thread caches, which ignore this
 // setting.)
 class HostPoison {
@@ -419,7 +419,7 @@ class Worker {
     }
   }
 
-  // The same as the calls that follow; nobody looks at the results.
+  // The same as the calls that follow; its results are not used.
   void make_earlier_call(const std::vector<CallRequest>& calls) {
     for (std::size_t i = 0; i < calls.size(); ++i) buffers_.fill(calls[i], i, false);
     check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");

@@ -177,7 +177,7 @@ struct AtomicForm : MemoryForm {
   Kernel kernel = nullptr;
   PlaneOffset operands[kMaxVector] = {};  // `planes` are the destinations
   PlaneOffset swap = 0;                   // cas: the third operand
-  bool returns = false;                   // somebody reads the old value
+  bool returns = false;                   // the old value is used
   bool overwrites = false;                // exch: the old value does not matter
 };
 
@@ -200,7 +200,7 @@ void spread(Warp& w, const Inst& i, const AtomicForm& form, const LaneAccess& ac
       const bool before = read_undefined(access, l, e * size, size, mask);
       const uint32_t poison = w.poisoned(form.operands[e]) | w.poisoned(form.swap);
       const bool operand = (poison >> l & 1) != 0;
-      // Reported here, so those who read it later are not accused once more.
+      // Reported here, so later reads of it are not reported again.
       const bool reported = operand && access.space[l] == Space::Global;
       if (reported) undefined_stores |= 1u << l;
       const bool remains = !reported && (operand || (before && !form.overwrites));

@@ -176,7 +176,7 @@ void lower_proxy_fence(Lowering& l) {
   l.emit(l.inst->has(ptx::Mod::async) ? proxy_fence : nothing);
 }
 
-// Where the grid before still runs, the block stops until it has ended; listeners are told afterwards.
+// Where the grid before still runs, the block stops until it has ended; listeners are notified afterwards.
 const Inst* grid_wait(Warp& w, const Inst& i) {
   if (w.grid->prior_runs.load(std::memory_order_relaxed) && w.lanes_of(i) != 0) {
     w.block->awaits_prior = true;

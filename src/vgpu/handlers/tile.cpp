@@ -358,7 +358,7 @@ const Inst* store_fragment(Warp& w, const Inst& i) {
         uint8_t mask[8];
         read_shadow(w, form.parts[index / each], form.lane_bytes, l, mask);
         const uint32_t skip = index % each * bits / 8;
-        // Reported below, so those who read it later are not accused once more.
+        // Reported below, so later reads of it are not reported again.
         write_undefined(access, l, 0, form.bytes, access.space[l] == Space::Global ? nullptr : mask + skip);
         for (uint32_t b = 0; b < form.bytes; ++b)
           doubtful |= uint32_t{mask[skip + b] != 0 && access.space[l] == Space::Global} << l;

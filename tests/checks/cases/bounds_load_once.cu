@@ -1,4 +1,4 @@
-// A load past the end: the value that it did not bring is not accused once more.
+// A load past the end: uses of the value that it did not bring are not reported again.
 // wrong: out-of-bounds here
 // right:
 __global__ void copy(const int* x, int* y, int shift) {
