@@ -6,6 +6,7 @@
 #include <deque>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "prove/calls.h"
 #include "prove/coverage_instance.h"
@@ -20,6 +21,7 @@ constexpr size_t kMostGuesses =
     8;  // guesses of the thread for one output: a tensor in parts has one for each launch
 constexpr size_t kMostStores = 40;  // looked at for one guess
 constexpr double kRangeSeconds = 0.6;
+constexpr double kFirstSeconds = 1.5;  // in which most questions that have an answer are answered
 
 struct Store {
   const LaunchedKernel* kernel = nullptr;
@@ -67,28 +69,72 @@ class OutputCoverage {
     std::vector<Poly> offsets;
     for (const Store& store : stores) offsets.push_back(store.offset);
     const View view = view_of(terms_, probe, memory, offsets, output.name);
-    // First the likely thread for all stores of a launch; then for each store the one that its own address gives;
-    // then all of them. Questions about several threads have many products, and fewer of them are answered.
-    std::vector<Guess> likely, exact, every;
+    find_attempts(probe, view, stores);
+    if (attempts_.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
+    if (covered(view, stores)) return std::nullopt;
+    return Place{{}, reason_, candidate_};
+  }
+
+ private:
+  // Threads that may write an element, and whether each is taken for all stores of its launch or for those that it was guessed
+  // from.
+  struct Attempt {
+    std::vector<Guess> guesses;
+    bool own_stores = false;
+    bool replaces = false;  // indices by what they were guessed to be
+  };
+
+  // First the likely thread for all stores of a launch; then for each store the one that its own address gives; then others
+  // for all stores; then all of them. Questions about several threads have many products, and fewer of them are answered.
+  void find_attempts(Lowering& probe, const View& view, const std::vector<Store>& stores) {
+    std::vector<Guess> likely, plain, exact, every;
     for (const Store& store : stores) {
       const std::vector<ThreadOf> threads = threads_of(terms_, probe, *store.summary, view, store.offset);
       if (threads.empty()) continue;
       const bool first = std::none_of(likely.begin(), likely.end(),
                                       [&](const Guess& g) { return g.summary == store.summary; });
       if (first) include(likely, store, threads.front());
+      include(plain, store, threads.front());
       include(exact, store, threads.back());
       for (const ThreadOf& thread : threads) include(every, store, thread);
     }
-    if (likely.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
-    if (proved(view, likely, stores, false)) return std::nullopt;
-    if (exact.size() > 1 || !(exact.front().thread == likely.front().thread))
-      if (exact.size() <= kMostGuesses && proved(view, exact, stores, true)) return std::nullopt;
-    if (every.size() > exact.size() && every.size() <= kMostGuesses && proved(view, every, stores, true))
-      return std::nullopt;
-    return Place{{}, reason_, candidate_};
+    if (likely.empty()) return;
+    const bool one_launch = likely.size() == 1;
+    std::vector<Attempt> attempts = {{likely, false}};
+    if (plain.size() > likely.size() && plain.size() < exact.size() && plain.size() <= kMostGuesses)
+      attempts.push_back({plain, true});
+    if ((exact.size() > 1 || !(exact.front().thread == likely.front().thread)) &&
+        exact.size() <= kMostGuesses)
+      attempts.push_back({exact, true});
+    for (const Guess& guess : every)
+      if (one_launch && !(guess.thread == likely.front().thread) && attempts.size() < kMostGuesses)
+        attempts.push_back({{guess}, false});
+    if (every.size() > exact.size() && every.size() <= kMostGuesses) attempts.push_back({every, true});
+    for (Attempt& attempt : attempts)
+      for (const bool replaces : {false, true}) {
+        attempts_.push_back(attempt);
+        attempts_.back().replaces = replaces;
+      }
   }
 
- private:
+  // Whether every element is written. Most attempts that succeed take a moment: what is not decided then gets more
+  // time when all have been made.
+  bool covered(const View& view, const std::vector<Store>& stores) {
+    std::vector<const Attempt*> open;
+    for (const Attempt& attempt : attempts_) open.push_back(&attempt);
+    for (const double seconds : {kFirstSeconds, setting_.output_seconds}) {
+      std::vector<const Attempt*> undecided;
+      for (const Attempt* attempt : open) {
+        if (work_seconds() > setting_.until) return give_up("could not be decided in time");
+        undecided_ = false;
+        if (proved(view, *attempt, stores, seconds)) return true;
+        if (undecided_) undecided.push_back(attempt);
+      }
+      open = std::move(undecided);
+    }
+    return false;
+  }
+
   static void include(std::vector<Guess>& guesses, const Store& store, const ThreadOf& thread) {
     auto known = std::find_if(guesses.begin(), guesses.end(), [&](const Guess& g) {
       return g.summary == store.summary && g.thread == thread && g.ticket == store.ticket;
@@ -104,7 +150,7 @@ class OutputCoverage {
     std::vector<Store> located;
     for (Store& store : stores) {
       try {
-        store.offset = offset_in(probe, store.part.address);
+        store.offset = with_remainders(probe, offset_in(probe, store.part.address));
         located.push_back(std::move(store));
       } catch (const TooHard&) {
       }
@@ -133,6 +179,7 @@ class OutputCoverage {
     std::set<std::pair<const Instance*, Var>> chosen,
         ended;                     // counts whose iteration is chosen; exits assumed
     std::map<Atom, Poly> known{};  // indices and counts that are what was wanted
+    bool replaces = false;         // they are replaced by it from then on
 
     // The same value in terms of what was wanted. With it, e - e % s, the way from a thread's first element to e, is seen to
     // be a multiple of the stride s.
@@ -150,21 +197,21 @@ class OutputCoverage {
     }
   };
 
-  bool proved(const View& view, const std::vector<Guess>& guesses, const std::vector<Store>& stores,
-              bool own_stores) {
-    Question q{Lowering(terms_, world_, &claims_, setting_.solver), {}, {}, {}, {}};
-    q.lowering.set_deadline(seconds_left());
+  bool proved(const View& view, const Attempt& attempt, const std::vector<Store>& stores, double seconds) {
+    Question q{Lowering(terms_, world_, &claims_, setting_.solver), {}, {}, {}, {}, attempt.replaces};
+    q.lowering.set_deadline(std::min(seconds_left(), seconds + kRangeSeconds));
     std::vector<Formula> written;
     try {
       for (const Term condition : when_) q.lowering.assume(condition);
       for (const Coordinate& coordinate : view) (void)q.lowering.poly(coordinate.index);
-      for (const Guess& guess : guesses) {
+      for (const Guess& guess : attempt.guesses) {
         Instance& thread = q.instances.emplace_back(terms_, world_, claims_);
         if (!exists(q, guess)) continue;
         fix_thread(q, guess, thread);
         size_t looked_at = 0;
         for (const Store& store : stores) {
-          if (store.summary != guess.summary || (own_stores && !guess.from.contains(store.access))) continue;
+          if (store.summary != guess.summary || (attempt.own_stores && !guess.from.contains(store.access)))
+            continue;
           if (++looked_at > kMostStores) break;
           try {
             written.push_back(writes(q, view, store, thread));
@@ -182,14 +229,15 @@ class OutputCoverage {
             [&](const Poly& value) { return q.explained(value); });
       if (written.empty()) return give_up(reason_.empty() ? "no store is understood" : reason_);
       const Formula missed = negated(any_of(std::move(written)));
-      const Answer answer = q.lowering.ask(missed, setting_.output_seconds);
+      const Answer answer = q.lowering.ask(missed, seconds);
       if (answer.kind == Answer::Kind::Unsatisfiable) {
         // A contradiction among the assumptions would prove anything. None is known; this asks each time.
         if (q.lowering.ask(all_of({}), kRangeSeconds).kind == Answer::Kind::Unsatisfiable)
           return give_up("its shape has no elements, or the assumptions contradict each other");
         return true;
       }
-      look_for_shape(q, missed);
+      undecided_ = answer.kind == Answer::Kind::Unknown;
+      if (!undecided_) look_for_shape(q, missed);
       return give_up(answer.kind == Answer::Kind::Satisfiable ? "an element may be left unwritten"
                                                               : "could not be decided in time");
     } catch (const TooHard& hard) {
@@ -203,7 +251,7 @@ class OutputCoverage {
   }
 
   void look_for_shape(Question& q, const Formula& missed) {
-    if (candidate_ || !setting_.counterexamples) return;
+    if (std::exchange(looked_, true) || !setting_.counterexamples) return;
     const Answer answer = q.lowering.small_model(missed, kCounterexampleSeconds,
                                                  std::min(setting_.until, work_seconds() + seconds_left()));
     if (answer.kind != Answer::Kind::Satisfiable) return;
@@ -239,7 +287,7 @@ class OutputCoverage {
           {summary.block[i], guess.thread.block[i], summary.blocks[i]}};
       for (const auto& [index, wanted, extent] : both)
         if (!terms_.is_constant(index) && !(guess.ticket && index == summary.block[i]))
-          bring_within(q, q.lowering.poly(thread(index)), q.lowering.unsigned_value(wanted),
+          bring_within(q, thread(index), q.lowering.unsigned_value(wanted),
                        plus(q.lowering.poly(extent), -1));
     }
     // The block is the one that draws the last number, whichever that is.
@@ -250,7 +298,8 @@ class OutputCoverage {
   }
 
   // value = wanted where 0 <= wanted <= last, otherwise the nearer end: some value fits, whatever is wanted.
-  static void bring_within(Question& q, const Poly& value, const Poly& wanted, const Poly& last) {
+  static void bring_within(Question& q, Term index, const Poly& wanted, const Poly& last) {
+    const Poly value = q.lowering.poly(index);
     const auto equal = [](const Poly& a, const Poly& b) { return equal_to_zero(add(a, b, -1)); };
     const Formula low = at_least_zero(plus(scale(wanted, -1), -1)),
                   high = at_least_zero(plus(add(wanted, last, -1), -1));
@@ -259,6 +308,7 @@ class OutputCoverage {
       q.lowering.assume(equal(value, wanted));
       if (value.size() == 1 && value.begin()->first.size() == 1 && value.begin()->second == 1)
         q.known[value.begin()->first.front()] = wanted;
+      if (q.replaces) q.lowering.put_in_place(index, wanted);
       return;
     }
     q.lowering.assume(at_least_zero(value));
@@ -345,7 +395,7 @@ class OutputCoverage {
       wanted = q.lowering.divided(q.explained(distance), step).first;
       break;
     }
-    bring_within(q, chosen, wanted, end);
+    bring_within(q, terms_.of(at.of(count)), wanted, end);
   }
 
   // ---- the ends of loops
@@ -410,6 +460,8 @@ class OutputCoverage {
   const Path& when_;
   unsigned item_ = 1;
   std::string reason_;
+  std::vector<Attempt> attempts_;
+  bool undecided_ = false, looked_ = false;
   std::optional<Candidate> candidate_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace assay::prove {
 
@@ -125,8 +126,18 @@ class Inversion {
     return sum;
   }
 
-  // How many values an index can have, where that is a number.
+  // How many values an index can have, where that is a number, or a quotient or a remainder of one.
   std::optional<Int> extent(Atom atom) const {
+    if (const auto division = lowering_.division(atom)) {
+      const Poly& value = division->value;
+      const Int by = known_number(division->divisor);
+      if (by == kInfinity || value.size() != 1 || value.begin()->second != 1 ||
+          value.begin()->first.size() != 1)
+        return std::nullopt;
+      const auto whole = extent(value.begin()->first.front());
+      if (!whole) return std::nullopt;
+      return atom == division->quotient ? (*whole - 1) / by + 1 : std::min(*whole, by);
+    }
     const auto& var = lowering_.atoms()[atom].var;
     if (!var) return std::nullopt;
     for (unsigned i = 0; i < 3; ++i)
@@ -179,11 +190,22 @@ class Inversion {
         if (const auto most = extent(digit.atom);
             most && !shifted_ && (!radix || *most < known_number(*radix)))
           radix = number(*most);
+        // The same where both are functions of the dims: a loop over the grid that was unrolled counts by several grids.
+        if (is_index(digit.atom) && counts_several(digit, next)) radix = extent_of(digit.atom);
         if (!radix) continue;
         value = terms_.bitwise(Op::URem, value, *radix);
       }
       assign(digit.atom, value);
     }
+  }
+
+  bool counts_several(const Digit& digit, const Digit& next) {
+    if (next.by % digit.by != 0 || !includes(next.others, digit.others)) return false;
+    const Poly radix{{without(next.others, digit.others), next.by / digit.by}},
+        all = lowering_.poly(extent_of(digit.atom));
+    if (all.size() != 1 || all.begin()->first.empty() || all.begin()->second <= 0) return false;
+    const Int times = radix.begin()->second / all.begin()->second;
+    return times > 1 && radix == scale(all, times);
   }
 
   // Some indices count down beside others that count up: by * i = by * (extent - 1) - by * (extent - 1 - i), and
@@ -212,6 +234,10 @@ class Inversion {
     return terms_.ite(terms_.compare(Op::Ule, b, a), terms_.sub(a, b), number(0));
   }
 
+  static Int known_number(const Poly& poly) {
+    const bool is_number = poly.size() == 1 && poly.begin()->first.empty();
+    return is_number ? poly.begin()->second : kInfinity;
+  }
   Int known_number(Term term) const {
     const auto value = terms_.value(term);
     return value ? static_cast<Int>(*value) : kInfinity;
@@ -261,7 +287,14 @@ Split split(Lowering& lowering, const View& view, const Poly& offset) {
       if (includes(monomial, strides[i]) && (best == view.size() || strides[i].size() > strides[best].size()))
         best = i;
     if (best == view.size()) throw TooHard{"an offset that is not a multiple of a stride"};
-    result.parts[best][without(monomial, strides[best])] += by;
+    // Half a stride is no step of this coordinate, but of a smaller one: of rows of 2 H, H.
+    const Int scale = result.scale[best], part = best + 1 < view.size() ? by % scale : 0;
+    size_t inner = view.size();
+    for (size_t i = best + 1; i < view.size() && part != 0; ++i)
+      if (includes(monomial, strides[i]) && part % result.scale[i] == 0) inner = i;
+    const Int whole = inner < view.size() ? by - part : by;
+    if (whole != 0) result.parts[best][without(monomial, strides[best])] += whole;
+    if (inner < view.size()) result.parts[inner][without(monomial, strides[inner])] += part;
   }
   return result;
 }
@@ -314,6 +347,36 @@ View view_of(Terms& terms, Lowering& lowering, const TensorMemory& memory, const
     terms.var(var).facts.push_back(below);
   }
   return view;
+}
+
+// Where x = d q + r, any multiple of x - d q - r may be taken off. That is done where the sum becomes shorter: x - d q was
+// computed in it, or it has both x and q, as b H + (x - b H) with b = x / H does.
+Poly with_remainders(const Lowering& lowering, Poly offset) {
+  const auto shorter_by = [&](const Poly& zero, const Monomial& monomial, Int by) -> std::optional<Poly> {
+    for (const auto& [part, times] : zero)
+      if (!part.empty() && by % times == 0 && includes(monomial, part))
+        if (Poly other = add(offset, multiply(zero, Poly{{without(monomial, part), by / times}}), -1);
+            other.size() < offset.size())
+          return other;
+    return std::nullopt;
+  };
+  const auto shorter = [&]() -> std::optional<Poly> {
+    std::set<Atom> quotients;
+    for (const auto& [monomial, by] : offset)
+      for (const Atom atom : monomial)
+        if (const auto division = lowering.division(atom); division && division->quotient == atom)
+          quotients.insert(atom);
+    for (const Atom quotient : quotients) {
+      const Division division = *lowering.division(quotient);
+      const Poly whole = multiply(division.divisor, atom_poly(quotient));
+      const Poly zero = add(add(division.value, whole, -1), atom_poly(division.remainder), -1);
+      for (const auto& [monomial, by] : offset)
+        if (auto other = shorter_by(zero, monomial, by)) return other;
+    }
+    return std::nullopt;
+  };
+  while (auto other = shorter()) offset = std::move(*other);
+  return offset;
 }
 
 std::vector<ThreadOf> threads_of(Terms& terms, Lowering& lowering, const Summary& summary, const View& view,

@@ -39,6 +39,9 @@ Split split(Lowering& lowering, const View& view, const Poly& offset);
 View view_of(Terms& terms, Lowering& lowering, const TensorMemory& memory, const std::vector<Poly>& offsets,
              const std::string& name);
 
+// The same offset with a remainder where it was computed as x - (x / d) d, as compilers do.
+Poly with_remainders(const Lowering& lowering, Poly offset);
+
 struct ThreadOf {
   Term thread[3], block[3];  // 64 bits
   bool operator==(const ThreadOf&) const = default;

@@ -122,7 +122,13 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
       const unsigned amount =
           static_cast<unsigned>(std::min<Bits>(*by, is_signed ? node.width - 1 : node.width));
       if (amount >= 100) throw TooHard{"a shift by very much"};
-      return divided(value, constant_poly(Int{1} << amount)).first;
+      // The value lies within its type, too: a number that is not negative has no sign bit to shift down.
+      const Interval seen = interval(value), type = range_of(node.width, is_signed);
+      const Int divisor = Int{1} << amount;
+      const Int low = floor_div(std::max(seen.low, type.low), divisor),
+                high = floor_div(std::min(seen.high, type.high), divisor);
+      if (low == high) return constant_poly(low);
+      return divided(value, constant_poly(divisor)).first;
     }
     // x >> n is between 0 and x.
     if (is_signed) return unknown_poly(term, kInfinity);
@@ -197,6 +203,8 @@ Poly Lowering::lowered_choice(const Node& node) {
   const Formula test = formula(node.a);
   Poly x = poly(node.b), y = poly(node.c);
   if (x == y) return x;
+  // A 64-bit division is one of 32 bits where that will do, and the remainder is x - (x / d) d on one side and x % d on the other.
+  if (Poly same = without_quotients(x); same == without_quotients(y)) return same;
   // Narrow values are taken as such, so that the result has a value of its own; a common base is kept
   // outside.
   if (node.width <= 32) x = signed_value(node.b), y = signed_value(node.c);
@@ -259,6 +267,13 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
     }
     const Interval range = interval(rest);
     if (range.low >= 0 && range.high < c) return {whole, rest};
+    // g x / (g c) is x / c, and the remainder is g times as large: of bytes as of elements.
+    Int common = c;
+    for (const auto& [monomial, by] : rest) common = common_divisor(common, by);
+    if (common > 1) {
+      const auto [q, r] = divided(divided_by(rest, {}, common), constant_poly(c / common));
+      return {add(whole, q), scale(r, common)};
+    }
     x = std::move(rest);
   } else if (divisor.size() == 1) {
     const Monomial& factors = divisor.begin()->first;

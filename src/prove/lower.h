@@ -98,6 +98,8 @@ class Lowering {
   void leave_bare(Var count) { bare_.insert(count); }
   // Takes this term's value to be this polynomial. For inductions.
   void take_exact(Term term, bool is_signed, Poly value);
+  // Puts this polynomial in the place of a term that is known to equal it, in whatever is lowered from now on.
+  void put_in_place(Term term, Poly value) { polys_[term] = std::move(value); }
   Poly count(Var count) { return atom_poly(atom_of(count)); }
   // The iteration `back` before k, under a name of its own: the polynomial is k - back. What is said of it must
   // matter only where k >= back. The kernel's own terms may speak of k - back, too, as in i - step, and there it
