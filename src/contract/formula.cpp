@@ -129,7 +129,8 @@ class FormulaParser {
       }
       formula.statements.push_back(statement());
     }
-    if (!failed_ && formula.statements.empty()) fail("the formula is empty: write `out[i] = ...`");
+    if (!failed_ && formula.statements.empty())
+      fail("the formula is empty: write what each output is, as in `y[i] = 2 * x[i]`");
     if (failed_) return error_;
     return formula;
   }

@@ -2,11 +2,14 @@
 #include "contract/init.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <map>
+#include <ranges>
+#include <span>
 
 #include "contract/formula.h"
 #include "contract/init_uses.h"
@@ -266,7 +269,45 @@ Guess guess(const SignatureArg& arg, std::size_t position) {
   return result;
 }
 
-constexpr std::string_view kUnknownType = "   # a guess: unknown type";
+constexpr std::string_view kUnknownType = "   # a guess: the code does not tell the type";
+
+// What a cast before the place `at` turns a pointer into: `(const half*)x`, `static_cast<const half*>(x)`.
+std::string_view cast_before(std::string_view text, std::size_t at) {
+  const auto back_over_spaces = [&](std::size_t end) {
+    while (end > 0 && std::isspace(static_cast<unsigned char>(text[end - 1]))) --end;
+    return end;
+  };
+  std::size_t end = back_over_spaces(at);
+  char open = '(';
+  if (end > 0 && text[end - 1] == '(') {
+    end = back_over_spaces(end - 1);
+    open = '<';
+  }
+  if (end == 0 || text[end - 1] != (open == '(' ? ')' : '>')) return {};
+  const std::size_t begin = text.rfind(open, end - 1);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view type = text.substr(begin + 1, end - 2 - begin);
+  return type.find('*') == std::string_view::npos ? std::string_view() : type;
+}
+
+// `const void* x` is what the code casts it to.
+void resolve_void(SignatureArg& arg, std::string_view text) {
+  const std::size_t is_void = arg.type.find("void");
+  if (arg.name.empty() || is_void == std::string::npos || arg.type.find('*') == std::string::npos) return;
+  const auto is_part_of_word = [&](std::size_t at) {
+    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (std::size_t at = text.find(arg.name); at != std::string_view::npos; at = text.find(arg.name, at + 1)) {
+    if (is_part_of_word(at + arg.name.size()) || (at > 0 && is_part_of_word(at - 1))) continue;
+    const std::string element = element_type_of(std::string(cast_before(text, at)));
+    bool is_complex = false;
+    const bool is_vector =
+        std::ranges::any_of(kVectors, [&](const VectorType& known) { return known.name == element; });
+    if (element.empty() || (!is_vector && !dtype_of(element, is_complex))) continue;
+    arg.type.replace(is_void, std::string_view("void").size(), element);
+    return;
+  }
+}
 
 std::string dim_line(const Guess& dim) {
   const bool plain = dim.dtype == DType::i32 ||
@@ -311,9 +352,33 @@ std::string tensor_table(const Guess& tensor, const std::string& first_dims, con
                                         : "# values = \"index(N)\", \"tokens(N)\", \"mask\", ...\n");
 }
 
+// A formula with the contract's own names: "y[i, j] = 2 * x[i, j]".
+std::string example(const std::vector<Guess>& guesses, const std::string& output, std::size_t dims,
+                    const Uses& uses) {
+  constexpr std::string_view kIndices[] = {"i", "j", "k", "l"};
+  const auto element = [&](const Guess& tensor) {
+    const auto found = uses.shapes.find(tensor.argument);
+    std::size_t rank = found == uses.shapes.end() ? std::min<std::size_t>(dims, 2) : found->second.size();
+    rank += tensor.width > 1;
+    const std::span<const std::string_view> indices(kIndices, std::min(rank, std::size(kIndices)));
+    return rank == 0 ? tensor.name : fmt::format("{}[{}]", tensor.name, fmt::join(indices, ", "));
+  };
+  std::string left = "y[i, j]", right = "x[i, j]";
+  for (const Guess& tensor : guesses)
+    if (tensor.kind == ArgKind::Tensor && tensor.name == output) left = element(tensor);
+  for (const Guess& tensor : guesses | std::views::reverse)
+    if (tensor.kind == ArgKind::Tensor && !tensor.output && is_float(tensor.dtype)) right = element(tensor);
+  return fmt::format("{} = 2 * {}", left, right);
+}
+
 std::string contract_for(const Signature& entry, std::string_view cuda_source, const std::string& source) {
   std::vector<Guess> guesses;
-  for (std::size_t i = 0; i < entry.args.size(); ++i) guesses.push_back(guess(entry.args[i], i));
+  const std::string code = without_comments(cuda_source);
+  for (std::size_t i = 0; i < entry.args.size(); ++i) {
+    SignatureArg arg = entry.args[i];
+    resolve_void(arg, code);
+    guesses.push_back(guess(arg, i));
+  }
   std::string args, dims, shape, tensors, scalars, output;
   std::vector<std::string> names;  // of the dims
   int dim_count = 0;
@@ -324,7 +389,7 @@ std::string contract_for(const Signature& entry, std::string_view cuda_source, c
     names.push_back(arg.name);
     if (dim_count++ < 2) shape += fmt::format("{}\"{}\"", shape.empty() ? "" : ", ", arg.name);
   }
-  const Uses uses = uses_of(without_comments(cuda_source), entry, names);
+  const Uses uses = uses_of(code, entry, names);
   bool workspace = false, wide = false;
   for (const Guess& arg : guesses) {
     workspace |= arg.kind == ArgKind::Workspace;
@@ -349,9 +414,10 @@ std::string contract_for(const Signature& entry, std::string_view cuda_source, c
   if (!dims.empty()) text += "\n[dims]\n" + dims;
   text += tensors + scalars;
   text += fmt::format(
-      "\n[reference]\n# What {} is, element by element, for example\n#   {}[i, j] = x[i, j] * w[j]\n"
+      "\n[reference]\n# What {} is, element by element, for example\n#   {}\n"
       "formula = \"\"\"\n\"\"\"\naccumulate = \"{}\"\n",
-      output.empty() ? "the output" : output, output.empty() ? "y" : output, wide ? "f64" : "f32");
+      output.empty() ? "the output" : output, example(guesses, output, names.size(), uses),
+      wide ? "f64" : "f32");
   return text;
 }
 

@@ -27,8 +27,10 @@ std::shared_ptr<const Tensor> without_nonfinite(const std::shared_ptr<const Tens
   return copy ? copy : tensor;
 }
 
-Bindings without_nonfinite(Bindings bindings, double replacement) {
-  for (auto& [name, tensor] : bindings.inputs) tensor = without_nonfinite(tensor, replacement);
+// In one input, or in all.
+Bindings without_nonfinite(Bindings bindings, const std::string* input, double replacement) {
+  for (auto& [name, tensor] : bindings.inputs)
+    if (!input || name == *input) tensor = without_nonfinite(tensor, replacement);
   return bindings;
 }
 
@@ -59,22 +61,33 @@ Result<void> admit_masked(const reference::Reference& reference, const Bindings&
     places.push_back(element.at);
   }
   if (hidden.empty() || !reference.is_formula()) return {};
-  std::vector<Expectation> expectations;
-  for (const double replacement : kReplacements) {
-    auto expected =
-        reference.expect(without_nonfinite(bindings, replacement), measured.output, places, budget);
-    if (!expected) return expected.error();
-    expectations.push_back(std::move(*expected));
-  }
-  for (std::size_t i = 0; i < hidden.size(); ++i) {
-    const bool independent =
-        std::all_of(expectations.begin(), expectations.end(),
-                    [&](const Expectation& other) { return same(expectations[0], other, i); });
-    if (!independent || !expectations[0].admits(i, tensor, places[i])) continue;
-    Element& element = measured.elements[hidden[i]];
-    element.admitted = true;
-    element.class_differs = false;
-  }
+  const auto admit_without = [&](const std::string* input) -> Result<void> {
+    std::vector<Expectation> expectations;
+    for (const double replacement : kReplacements) {
+      auto expected =
+          reference.expect(without_nonfinite(bindings, input, replacement), measured.output, places, budget);
+      if (!expected) return expected.error();
+      expectations.push_back(std::move(*expected));
+    }
+    for (std::size_t i = 0; i < hidden.size(); ++i) {
+      const bool independent =
+          std::all_of(expectations.begin(), expectations.end(),
+                      [&](const Expectation& other) { return same(expectations[0], other, i); });
+      if (!independent || !expectations[0].admits(i, tensor, places[i])) continue;
+      Element& element = measured.elements[hidden[i]];
+      element.admitted = true;
+      element.class_differs = false;
+    }
+    return {};
+  };
+  if (const auto all = admit_without(nullptr); !all) return all;
+  // An infinity may be what makes the factor zero that another one meets: a score of minus infinity, and an infinite value.
+  std::vector<std::string> inputs;
+  for (const auto& [name, input] : bindings.inputs)
+    if (without_nonfinite(input, 0) != input) inputs.push_back(name);
+  for (const std::string& name : inputs)
+    if (inputs.size() > 1)
+      if (const auto one = admit_without(&name); !one) return one;
   return {};
 }
 

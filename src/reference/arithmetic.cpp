@@ -284,7 +284,17 @@ Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
     }
   own_rounding(r, n, 1, kRms, !r.b);
   flag_beyond(r, x, y, n);
+  flag_zero_times_infinity(r, x, y, n);
+  flag_zero_times_infinity(r, y, x, n);
   return r;
+}
+
+// A factor that underflows in a kernel, exp(-200) say, makes NaN of an infinity.
+void Arithmetic::flag_zero_times_infinity(Lanes& r, const Lanes& x, const Lanes& y, int n) const {
+  if (!budget || simulated || !x.b || all_finite(r.v, n)) return;
+  need_flags(r, n);
+  for (int l = 0; l < n; ++l)
+    if (std::isinf(r.v[l]) && std::isinf(y.v[l]) && std::abs(x.v[l]) <= x.b[l]) r.f[l] |= kMayOverflow;
 }
 
 // x / y, or x times the reciprocal of y: two roundings, and the reciprocal of a large y is subnormal. The quotient of

@@ -113,6 +113,7 @@ struct Arithmetic {
   void admit(Lanes& r, int l, double value) const;
   void admit_limits(Lanes& r, const Lanes& x, int n, std::initializer_list<double> limits) const;
   void flag_beyond(Lanes& r, const Lanes& x, const Lanes& y, int n) const;
+  void flag_zero_times_infinity(Lanes& r, const Lanes& x, const Lanes& y, int n) const;
   void forget_beyond(Lanes& r, int n) const;
   void round_all(Lanes& r, int n) const;
   Lanes add(const Lanes& x, const Lanes& y, int n, double sign) const;

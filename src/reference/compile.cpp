@@ -56,9 +56,21 @@ Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
           fmt::format("the formula never assigns the output `{}`; add `{}`", contract_.tensors[i].name,
                       contract_.tensors[i].shape.empty() ? contract_.tensors[i].name + " = ..."
                                                          : contract_.tensors[i].name + "[...] = ..."));
+  drop_casts_of_stores();
   for (Choice& choice : separated->choices) add_choice(std::move(choice));
   if (failed_) return error_;
   return std::make_shared<const CompiledFormula>(std::move(compiled_));
+}
+
+// `q[i] = e4m3(x[i] / s)` of an e4m3 output says what the store does anyway, and not that a kernel may round twice.
+void Compiler::drop_casts_of_stores() {
+  for (Definition& made : compiled_.definitions) {
+    if (made.output < 0 || made.reduce != Reduce::None) continue;
+    const Node& body = made.nodes[static_cast<std::size_t>(made.body)];
+    if (body.op == Op::CastFloat &&
+        body.dtype == contract_.tensors[static_cast<std::size_t>(made.output)].dtype)
+      made.body = body.a;
+  }
 }
 
 // Which definitions belong to a choice; and of one that is no output, which outputs tell it.

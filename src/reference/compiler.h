@@ -99,6 +99,7 @@ class Compiler {
   int cast(Scope& scope, const Expr& expr, Context context, DType dtype);
 
   void add_choice(Choice choice);
+  void drop_casts_of_stores();
 
   // ---- reductions and statements -------------------------------------------------
   int new_definition(std::string defined, Place place);

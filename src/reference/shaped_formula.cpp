@@ -75,8 +75,12 @@ class Shaper {
       shaped.ranges[v] = range_of(definition, shaped, definition.variables[v]);
     // Captured indices come after those whose ranges depend on them.
     for (std::size_t v = 0; v < definition.variables.size() && !failed_; ++v)
-      if (!shaped.ranges[v].constant)
-        shaped.ranges[v].most = range_of(definition, shaped, definition.variables[v]).length();
+      if (!shaped.ranges[v].constant) {
+        const Range whole = range_of(definition, shaped, definition.variables[v]);
+        shaped.ranges[v].most = whole.length();
+        shaped.ranges[v].least_low = whole.low;
+        shaped.ranges[v].most_high = whole.high;
+      }
     for (std::size_t i = 0; i < definition.coordinates.size() && !failed_; ++i)
       coordinate(definition, shaped, i);
     if (failed_) return;
@@ -91,9 +95,15 @@ class Shaper {
   }
 
   Range range_of(const Definition& definition, const ShapedDefinition& shaped, const Variable& variable) {
-    if (variable.outer_definition >= 0)
-      return shaped_.definitions[static_cast<std::size_t>(variable.outer_definition)]
-          .ranges[static_cast<std::size_t>(variable.outer_variable)];
+    if (variable.outer_definition >= 0) {
+      Range range = shaped_.definitions[static_cast<std::size_t>(variable.outer_definition)]
+                        .ranges[static_cast<std::size_t>(variable.outer_variable)];
+      if (!range.constant) {  // all that it may be: places for each are kept
+        range.low = range.least_low;
+        range.high = range.most_high;
+      }
+      return range;
+    }
     if (variable.low < 0) return inferred(variable);
     const Interval64 low = interval(definition, shaped, variable.low);
     const Interval64 high = interval(definition, shaped, variable.high);

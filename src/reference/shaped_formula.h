@@ -14,7 +14,8 @@ struct Range {
   int64_t low = 0;
   int64_t high = 0;
   bool constant = true;  // exactly this range, whatever the other indices and the data
-  int64_t most = 0;      // of a range that depends on others: its length at most
+  // Of a range that depends on others: its length at most, and where.
+  int64_t most = 0, least_low = 0, most_high = 0;
   int64_t length() const { return high > low ? high - low : 0; }
 };
 

@@ -43,7 +43,8 @@ constexpr double kPeak = 16;                            // above the rest of the
 constexpr int64_t kMostTie = 1, kMostSmallInteger = 4;  // the negative of it is the least
 // The large mean, with noise of 1: of formats with more than kHalfPrecision bits, and of others.
 constexpr int kHalfPrecision = 11;  // of f16, bits
-constexpr double kLargeMean = 1000, kLargeMeanOfHalf = 200;
+// The same in all inputs: what cancels between two of them (a distance as a difference of squares) shows nowhere else.
+constexpr double kLargeMean = 1250, kLargeMeanOfHalf = 250;
 // Far below zero: beyond the numbers that stand for minus infinity in a hurry, -1e4, -65504 and -1e9. The
 // least, kLeastFarBelow times one of these, is beyond them as well. A format whose largest number is below
 // kWideRange has only the first.
@@ -374,7 +375,7 @@ class FloatDrawing {
       case Family::Outliers:
         return natural(c) * (loud(c) ? kOutlierFactor : 1);
       case Family::LargeMean:
-        return (precision_ > kHalfPrecision ? kLargeMean : kLargeMeanOfHalf) * constant_ + normal_();
+        return (precision_ > kHalfPrecision ? kLargeMean : kLargeMeanOfHalf) + normal_();
       case Family::Cancelling:
         return cancelling(c);
       case Family::HeavyTail:

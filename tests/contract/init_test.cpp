@@ -85,6 +85,38 @@ extern "C" void rmsnorm(const float* x, const float* w, float* y, int rows, int 
   EXPECT_EQ(proposed(source, "y"), R"(["rows", "cols"])");
 }
 
+TEST(Init, TakesTheTypeOfAVoidPointerFromItsCast) {
+  const std::string source = R"cu(
+__global__ void k(const half* x, const float2* z, float* y, int n) { y[threadIdx.x] = x[threadIdx.x]; }
+extern "C" void run(const void* x, void const* z, void* y, const void* max_x, int n, cudaStream_t stream) {
+  k<<<1, n, 0, stream>>>((const half*)x, reinterpret_cast<const float2*>(z), static_cast<float *>( y ), n);
+}
+)cu";
+  const auto text = initial_contract(source, "k.cu");
+  ASSERT_TRUE(text);
+  const auto type_of = [&](const std::string& tensor) {
+    const std::size_t table = text->find("[tensors." + tensor + "]"), at = text->find("dtype = ", table);
+    return text->substr(at + 8, text->find('\n', at) - at - 8);
+  };
+  EXPECT_EQ(type_of("x"), "\"f16\"");
+  EXPECT_EQ(type_of("z"), "\"f32\"");
+  EXPECT_EQ(type_of("y"), "\"f32\"");
+  EXPECT_NE(text->find("[tensors.y]"), std::string::npos);
+  EXPECT_NE(text->find("role  = \"out\""), std::string::npos);
+  EXPECT_EQ(type_of("max_x"), "\"f32\"   # a guess: the code does not tell the type");
+}
+
+TEST(Init, TheExampleHasTheContractsNames) {
+  const std::string source = R"cu(
+extern "C" void k(const float* key, float* cache, int T, int H, int D, cudaStream_t stream) {
+  for (int i = 0; i < T; ++i) for (int h = 0; h < H; ++h) for (int d = 0; d < D; ++d)
+    cache[(i * H + h) * D + d] = key[(i * H + h) * D + d];
+}
+)cu";
+  EXPECT_NE(initial_contract(source, "k.cu")->find("#   cache[i, j, k] = 2 * key[i, j, k]\n"),
+            std::string::npos);
+}
+
 TEST(Init, MultipliesSubscriptsOut) {
   const std::string source = R"cu(
 __global__ void k(const float* q, float* y, int heads, int length, int width) {

@@ -75,6 +75,42 @@ TEST(Masked, AnElementThatTheMaskKeepsMustShowItsNan) {
   EXPECT_EQ(findings[0].kind, Kind::Nonfinite);
 }
 
+// softmax(s) * v: where the score is minus infinity, the probability is zero, and the value need not be looked at. Another
+// kernel multiplies zero by infinity.
+TEST(Masked, AnInfinityThatAnotherMakesAZeroOfMayBeSkipped) {
+  const auto contract = contract::parse(R"toml(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["s", "v", "y", "stream"]
+[tensors.s]
+dtype = "f32"
+shape = [2]
+[tensors.v]
+dtype = "f32"
+shape = [2]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = "y[i] = sum[k](exp(s[k]) * v[k]) / sum[k](exp(s[k]))"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  contract::Bindings bindings;
+  bindings.inputs["s"] = floats({-INFINITY, 1});
+  bindings.inputs["v"] = floats({INFINITY, 3});
+  const auto judged = [&](double y) {
+    const auto judgement = judge(*contract, *reference, bindings, {{"y", floats({y})}});
+    EXPECT_TRUE(judgement) << judgement.error().text();
+    return judgement->findings.size();
+  };
+  EXPECT_EQ(judged(3), 0u);
+  EXPECT_EQ(judged(NAN), 0u);
+  EXPECT_EQ(judged(2), 1u);
+}
+
 TEST(Masked, AMaximumThatIgnoresNanIsNotForgiven) {
   const auto findings = judge_of({NAN, 2, NAN, 0}, 3);
   ASSERT_EQ(findings.size(), 1u);

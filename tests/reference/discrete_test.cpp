@@ -103,6 +103,18 @@ TEST(Discrete, AStoreToFp8AdmitsBothNeighboursOnlyAtABoundary) {
   EXPECT_FALSE(e.admits(2, 416.0));
 }
 
+// Of a store that is written out as a cast. Rounding to bf16 first makes ties, and then another result.
+TEST(Discrete, ACastToTheTypeOfTheOutputIsTheStore) {
+  const std::vector<double> a = {18.97, 18.97, 1, 1}, b = {1, 1, 1, 1};
+  for (const char* formula : {"a[n, 0] / b[n, 0]", "e4m3(a[n, 0] / b[n, 0])"}) {
+    const Expectation e = pair_expected(pair_contract(formula, "e4m3"), a, b, 2);
+    EXPECT_TRUE(e.admits(0, 18)) << formula;
+    EXPECT_FALSE(e.admits(0, 20)) << formula;
+  }
+  const Expectation inner = pair_expected(pair_contract("e4m3(a[n, 0] / b[n, 0]) * 1", "e4m3"), a, b, 2);
+  EXPECT_TRUE(inner.admits(0, 20)) << "a rounding that is allowed for";
+}
+
 TEST(Discrete, Float16OverflowsToInfinityByRoundingAndNearItEitherWay) {
   const double edge = 65520;  // halfway between the largest f16 and the next power
   const Expectation e = pair_expected(pair_contract("a[n, 0] * b[n, 0]", "f16"),

@@ -148,6 +148,16 @@ TEST(Language, RangesAndFilters) {
   }
 }
 
+// A sum under a function keeps a place for each value of the indices around it, as far as their ranges go.
+TEST(Language, SumsInsideSumsOfTriangularRanges) {
+  const Small small("y[n] = sum[s in 0..n + 1](exp(0 * sum[r in s + 1..n + 1](x[r, 0])) * (s + 1))");
+  for (std::size_t n = 0; n < 6; ++n)
+    EXPECT_EQ(small.values()[n], static_cast<double>((n + 1) * (n + 2)) / 2) << n;
+  const Small upper("y[n] = sum[s in n..N](exp(0 * sum[r in s..N](x[r, 0])) * (s + 1))");
+  EXPECT_EQ(upper.values()[5], 6);
+  EXPECT_EQ(upper.values()[0], 21);
+}
+
 TEST(Language, AnIfEvaluatesOnlyTheBranchItTakes) {
   const Small shifted("y[n] = if n > 0 then x[n - 1, 0] else 7"),
       lazy("y[n] = if n + 1 < N and x[n + 1, 0] > 0 then 1 else 0"),

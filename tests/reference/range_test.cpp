@@ -36,6 +36,39 @@ formula = "y[i] = x[i] / 3 * 1048576"
   EXPECT_LT(outcome.largest, 4);
 }
 
+// A probability that underflows, times an infinite value.
+TEST(Budget, AFactorThatUnderflowsMayMakeNanOfAnInfinity) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = 3
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.z]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = "y[i] = exp(x[i]) * z[i]"
+)toml"));
+  constexpr double kInf = std::numeric_limits<double>::infinity(),
+                   kNan = std::numeric_limits<double>::quiet_NaN();
+  const double x[] = {-200, -1, -200}, z[] = {kInf, kInf, 3};
+  Bindings bindings;
+  bindings.shape = {{"N", 3}};
+  bindings.inputs["x"] = share(Tensor::of(DType::f32, {3}, x));
+  bindings.inputs["z"] = share(Tensor::of(DType::f32, {3}, z));
+  const Expectation e = expected(contract, bindings, "y");
+  EXPECT_TRUE(e.admits(0, kInf));
+  EXPECT_TRUE(e.admits(0, kNan));
+  EXPECT_FALSE(e.admits(0, 0));
+  EXPECT_TRUE(e.admits(1, kInf));
+  EXPECT_FALSE(e.admits(1, kNan));
+  EXPECT_FALSE(e.admits(2, kNan));
+}
+
 // Two inputs of one shape; the kernel in float.
 Outcome of_pairs(const std::string& reference, DType dtype, double x_size, double g_size,
                  const std::function<float(float, float)>& kernel) {
