@@ -2,7 +2,10 @@
 #include "prove/prove.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -49,6 +52,20 @@ std::string dump_problem(const std::string& folder) {
   return "";
 }
 
+// Whether a file can be written is found out before the proof, not after it. Empty: it can.
+std::string output_problem(const std::string& path) {
+  std::error_code error;
+  const auto because = [&](std::string_view why) {
+    return fmt::format("{} cannot be written: {}", path, why);
+  };
+  if (fs::is_directory(path, error)) return because("it is a folder");
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, error))
+    return because(fmt::format("the folder {} does not exist", folder.string()));
+  const std::string changed = fs::exists(path, error) ? path : folder.string();
+  return access(changed.c_str(), W_OK) == 0 ? "" : because(std::strerror(errno));
+}
+
 int wrong_use(const std::string& text) {
   fmt::print(stderr, "assay: {}\n", text);
   return kWrongUse;
@@ -84,6 +101,9 @@ int prove_command(std::vector<std::string> args) {
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
   if (const std::string why = not_provable(*contract); !why.empty()) return wrong_use(path + ": " + why);
+  for (const std::string& file : {json, html})
+    if (!file.empty())
+      if (const std::string why = output_problem(file); !why.empty()) return wrong_use(why);
   if (!options.dump.empty())
     if (const std::string why = dump_problem(options.dump); !why.empty()) return wrong_use(why);
   announce_cache();

@@ -230,6 +230,9 @@ Obligation prove_barriers(Setting& setting) {
     }
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
+  // A thread that waits for ever is a deadlock, too, and with no barrier behind it nothing has asked for the end of its loop.
+  if (result.open.empty() && can_listen(setting.kernel) && !endings.of_listening())
+    result.open.push_back({{}, "a loop that waits for another thread may not end", std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;
   result.seconds = work_seconds() - start;
   return result;

@@ -80,16 +80,24 @@ bool Endings::stops_at_zero(const Loop& loop) {
   return false;
 }
 
+// What has been loaded says little of how often most loops go round, and makes for long questions: it is asked about last.
 bool Endings::is_bounded(const Loop& loop) {
+  return is_bounded(loop, false) || is_bounded(loop, true);
+}
+
+bool Endings::is_bounded(const Loop& loop, bool whole_entry) {
   try {
     Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
     lowering.set_deadline(std::min(kEndSeconds, setting_.until - work_seconds()));
+    bool is_whole = true;
     for (const Term fact : loop.entry) {
       const std::vector<Var>& vars = setting_.terms.mentions(fact);
-      if (std::all_of(vars.begin(), vars.end(),
-                      [&](Var v) { return setting_.terms.var(v).kind != VarKind::Unknown; }))
-        lowering.assume(fact);
+      const bool is_known = std::all_of(
+          vars.begin(), vars.end(), [&](Var v) { return setting_.terms.var(v).kind != VarKind::Unknown; });
+      is_whole &= is_known;
+      if (whole_entry || is_known) lowering.assume(fact);
     }
+    if (whole_entry && is_whole) return false;  // asked before
     const Poly k = lowering.count(loop.count);
     return lowering.ask(at_least_zero(plus(k, -kManyIterations)), kEndSeconds).kind ==
            Answer::Kind::Unsatisfiable;

@@ -49,6 +49,7 @@ class Endings {
   bool listens(uint32_t head) const;
   bool stops_at_zero(const Loop& loop);
   bool is_bounded(const Loop& loop);
+  bool is_bounded(const Loop& loop, bool whole_entry);
 
   void find_waiting();
   bool understood(const Waiting& waiting, const GridTicket& ticket);

@@ -670,11 +670,10 @@ class Prover {
 }  // namespace
 
 std::string unknown_memory(const contract::Contract& contract) {
-  for (const contract::TensorSpec& tensor : contract.tensors) {
+  for (const contract::TensorSpec& tensor : contract.tensors)
     if (tensor.pointers || !tensor.buffer.empty())
       return fmt::format("proofs need tensors with separate memory; the tensor `{}` is {}", tensor.name,
-                         tensor.uncommon_memory());
-  }
+                         tensor.pointers ? "behind an array of pointers" : "a part of a buffer");
   return "";
 }
 

@@ -440,6 +440,36 @@ TEST(Barriers, a_loop_before_a_barrier_must_end) {
 }
 
 // A number that nobody knows is still the same for all threads; one that they load is not.
+// From one loaded index to another by steps of 32, counted in 32 bits: that it has not passed the end when it begins is known from the
+// values alone.
+TEST(Barriers, a_loop_between_loaded_indices_ends) {
+  const auto between = [](const std::string& guard) {
+    KernelText text = kernel(R"(
+      setp.ge.s32 %p1, %r3, %r1; @%p1 bra END; mul.wide.s32 %rd5, %r3, 4; add.s64 %rd6, %rd1, %rd5;
+      ld.global.u32 %r10, [%rd6]; ld.global.u32 %r11, [%rd1];
+      and.b32 %r12, %r5, 31; add.s32 %r10, %r10, %r12;)" +
+                             guard + R"(
+      sub.s32 %r13, %r11, %r10; add.s32 %r13, %r13, 31; shr.u32 %r13, %r13, 5;
+      LOOP: add.s32 %r13, %r13, -1; setp.ne.s32 %p3, %r13, 0; @%p3 bra LOOP;
+      DONE: bar.sync 0; END:)");
+    text.x = "dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"index(n)\"";
+    return ProvedKernel(text).barriers();
+  };
+  EXPECT_EQ(between("setp.ge.s32 %p2, %r10, %r11; @%p2 bra DONE;"), Status::Proved);
+}
+
+// A lock that nobody gives back: a deadlock, though no barrier is behind it.
+TEST(Barriers, a_loop_that_may_wait_for_ever) {
+  EXPECT_EQ(ProvedKernel(kernel("AGAIN: atom.global.cas.b32 %r30, [%rd2], 0, 1; "
+                                "setp.ne.u32 %p3, %r30, 0; @%p3 bra AGAIN;"))
+                .barriers(),
+            Status::Unknown);
+  EXPECT_EQ(ProvedKernel(kernel("mov.u32 %r31, 0; AGAIN: atom.global.max.u32 %r30, [%rd2], 1;"
+                                "add.u32 %r31, %r31, 1; setp.lt.u32 %p3, %r31, 4; @%p3 bra AGAIN;"))
+                .barriers(),
+            Status::Proved);
+}
+
 TEST(Barriers, a_parameter_decides_for_all_threads) {
   KernelText text =
       with_shared("ld.param.u32 %r10, [p3]; setp.gt.s32 %p1, %r10, 0; @%p1 bra END; bar.sync 0; END:");
