@@ -439,7 +439,10 @@ class FloatDrawing {
   }
 
   // Whole rows, whole columns and whole windows of neighbours are far below zero. A tensor of one row is.
-  int64_t quarter(int64_t r) const { return grid_.rows == 1 ? 3 : grid_.rows < 4 ? r : r * 4 / grid_.rows; }
+  int64_t quarter(int64_t r) const {
+    constexpr int64_t kQuarters = 4;
+    return grid_.rows == 1 ? kQuarters - 1 : grid_.rows < kQuarters ? r : r * kQuarters / grid_.rows;
+  }
   bool is_far_below(int64_t r, int64_t c) const {
     return quarter(r) % 2 == 1 || c >= (grid_.columns + 1) / 2;
   }

@@ -97,8 +97,8 @@ wrong; the state of the model in which a single call is. Masked: it does not sho
   slot embedding_grad, at embedding
   2 layers, width 128, vocabulary 2048, 8192 tokens per step, seed 1
   128 calls of the kernel on the virtual device in 12.0 s, everything in 60.0 s
-  the gradient comparison fails a right kernel with a probability of at most 1e-06 over all cells; a
-  loss gap counts if it exceeds the noise of six trusted runs
+  the gradient comparison fails a correct kernel with a probability of at most 1e-06 over all cells;
+  a loss gap counts if it exceeds the noise of six trusted runs
 )");
 }
 
