@@ -109,6 +109,8 @@ Accumulator Accumulator::make(Arena& arena, int n, Reduce reduce) {
   a.variance = filled(arena, n, 0);
   a.walk = filled(arena, n, 0);
   a.lost = filled(arena, n, 0);
+  a.aligned = filled(arena, n, 0);
+  a.aligned_squares = filled(arena, n, 0);
   a.count = filled(arena, n, 0);
   a.low = filled(arena, n, empty);
   a.high = filled(arena, n, empty);
@@ -181,6 +183,18 @@ void multiply_by(Accumulator& total, int at, double v, double b, double s, doubl
 
 }  // namespace
 
+void add_aligned(Accumulator& total, const Lanes& a, const Lanes& b, const LeastNormals& least_normal, int n,
+                 const int* map) {
+  for (int l = 0; l < n; ++l) {
+    if (a.v[l] == 0 || b.v[l] == 0) continue;
+    const double size =
+        std::max(std::abs(a.v[l]), least_normal.a) * std::max(std::abs(b.v[l]), least_normal.b);
+    const int at = map ? map[l] : l;
+    total.aligned[at] += size;
+    total.aligned_squares[at] += size * size;
+  }
+}
+
 void multiply_terms(Accumulator& total, const Lanes& t, int n, const int* map) {
   for (int l = 0; l < n; ++l) {
     const int at = map ? map[l] : l;
@@ -250,6 +264,8 @@ void fold(const Accumulator& parts, int used, Accumulator& total, int at, Reduce
       total.bound[at] += parts.bound[l];
       total.variance[at] += parts.variance[l];
       total.lost[at] += parts.lost[l];
+      total.aligned[at] += parts.aligned[l];
+      total.aligned_squares[at] += parts.aligned_squares[l];
       total.count[at] += parts.count[l];
       total.integer[at] += parts.integer[l];
       total.flags[at] |= parts.flags[l];

@@ -181,6 +181,8 @@ class Evaluator {
   void compute(int definition, const int64_t* elements, int n, const Elements& out);
   Lanes eval(Batch& batch, int node);
   Lanes eval_node(Batch& batch, int node);
+  // Of a node with two operands, which have these values.
+  Lanes binary(const Batch& batch, const Node& node, const Lanes& a, const Lanes& b);
   Batch batch_of(int definition, const int64_t* elements, int n);
   ScatterLists scatter_lists(int definition);
   std::vector<AdmittedResult> admitted_results(int definition, int64_t element);
@@ -259,6 +261,8 @@ class Evaluator {
   void set_shift(int definition_id, const std::vector<int>& nodes, Shift shift);
   bool is_dropped(int definition_id, int variable) const;
   int64_t partial_terms(const Batch& batch) const;
+  std::optional<LeastNormals> least_normals(const Batch& batch) const;
+  void report_trouble(const Arithmetic& math, const Node& node);
   Lanes keep(const Lanes& filter, const int* lanes, int count);
   void open_filter(const Lanes& filter, int n, double neutral, Lanes& t);
   Lanes previous(Batch& batch, const int64_t* elements);
@@ -267,7 +271,8 @@ class Evaluator {
   void finish_integer_sum(const Definition& made, const Accumulator& total, int l, const Elements& out);
   void finish_product(const Accumulator& total, int l, const Elements& out) const;
   void finish_sum(const Batch& batch, const Accumulator& total, int l, const Elements& out);
-  void add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b, double& s) const;
+  void add_tensor_core(const Accumulator& total, int l, bool fp8, double v, double& b, double& s,
+                       uint8_t& flags) const;
   void add_variance(const Accumulator& total, int l, double& b, double& s) const;
   double simulated_sum(const Accumulator& total, int l, bool mean, const Defect& defect) const;
 

@@ -190,27 +190,32 @@ Lanes Evaluator::eval_node(Batch& batch, int node_id) {
   if ((node.op == Op::Add || node.op == Op::Sub) && node.integer != 0)
     return node.integer == contract::kAnyOrder ? in_any_order(batch, node_id, node) : logarithm(batch, node);
   const Lanes a = eval(batch, node.a);
-  Lanes r;
-  if (node.b < 0) {
-    r = math.unary(node, a, n);
-  } else {
-    const std::vector<Node>& nodes = definition(batch.definition).nodes;
-    const Node &left = nodes[static_cast<std::size_t>(node.a)],
-               &right = nodes[static_cast<std::size_t>(node.b)];
-    const Lanes b = eval(batch, node.b);
-    r = math.binary(node, a, b, n);
-    if (node.op == Op::Div && left.exponential) math.widen_quotient(r, n);
-    const bool is_sum_or_product = node.op == Op::Add || node.op == Op::Sub || node.op == Op::Mul;
-    if (is_sum_or_product || node.op == Op::Div) {
-      if (may_exceed(left)) math.flag_infinite_operand(r, a, n);
-      if (may_exceed(right) && is_sum_or_product) math.flag_infinite_operand(r, b, n);
-    }
-  }
-  if (math.trouble) {
-    evaluation_.fail(node.place, math.trouble);
-    math.trouble = nullptr;
-  }
+  if (node.b >= 0) return binary(batch, node, a, eval(batch, node.b));
+  const Lanes r = math.unary(node, a, n);
+  report_trouble(math, node);
   return r;
+}
+
+Lanes Evaluator::binary(const Batch& batch, const Node& node, const Lanes& a, const Lanes& b) {
+  const Arithmetic& math = batch.values_only ? plain_ : budget_;
+  const std::vector<Node>& nodes = definition(batch.definition).nodes;
+  const Node &left = nodes[static_cast<std::size_t>(node.a)],
+             &right = nodes[static_cast<std::size_t>(node.b)];
+  Lanes r = math.binary(node, a, b, batch.n);
+  if (node.op == Op::Div && left.exponential) math.widen_quotient(r, batch.n);
+  const bool is_sum_or_product = node.op == Op::Add || node.op == Op::Sub || node.op == Op::Mul;
+  if (is_sum_or_product || node.op == Op::Div) {
+    if (may_exceed(left)) math.flag_infinite_operand(r, a, batch.n);
+    if (may_exceed(right) && is_sum_or_product) math.flag_infinite_operand(r, b, batch.n);
+  }
+  report_trouble(math, node);
+  return r;
+}
+
+void Evaluator::report_trouble(const Arithmetic& math, const Node& node) {
+  if (!math.trouble) return;
+  evaluation_.fail(node.place, math.trouble);
+  math.trouble = nullptr;
 }
 
 // What an exp is of, as a sum: the sizes of its terms.

@@ -18,6 +18,8 @@ namespace assay::reference {
 namespace {
 
 constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
+constexpr double kMuchLarger =
+    2;  // times, by which the sizes that products are aligned by exceed their own. Chosen
 constexpr double kManyTerms =
     64;  // from which roundings that are alike add up to more than chance allows. Chosen
 
@@ -317,8 +319,8 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
       out.f[l] |= kCoherent;
     }
     if (evaluation_.options.tensor_cores && is_product(made))
-      add_tensor_core(is_fp8_product(evaluation_.contract, evaluation_.compiled, made), n, v, size,
-                      total.squares[l], b, s);
+      add_tensor_core(total, l, is_fp8_product(evaluation_.contract, evaluation_.compiled, made), v, b, s,
+                      out.f[l]);
   }
   // Where only an exp overflows, shifting it does not.
   const bool avoidable = made.nodes[static_cast<std::size_t>(made.body)].exponential;
@@ -354,19 +356,25 @@ bool Evaluator::is_fp8_product(const Contract& contract, const CompiledFormula& 
 }
 
 // Hopper: products in groups of 16, aligned to the largest and cut off two bits
-// below its last, the running sum rounded toward zero. fp8: groups of 32, a running
-// sum of 14 bits; a sound kernel moves it to f32 every 128 terms.
-void Evaluator::add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b,
-                                double& s) const {
-  const double u = evaluation_.precision.u, groups = std::ceil(n / 16);
+// below its last, the running sum rounded toward zero. What products are aligned by may be larger than they are (least_normals);
+// then most of them lose the same way. fp8: groups of 32, a running sum of 14 bits; a sound kernel moves it to f32 every 128
+// terms.
+void Evaluator::add_tensor_core(const Accumulator& total, int l, bool fp8, double v, double& b, double& s,
+                                uint8_t& flags) const {
+  const double u = evaluation_.precision.u, n = total.count[l], groups = std::ceil(n / 16);
+  const bool is_aligned_by_more = total.aligned[l] > kMuchLarger * total.magnitude[l];
+  const double size = std::max(total.magnitude[l], total.aligned[l]),
+               squares = std::max(total.squares[l], total.aligned_squares[l]);
+  const double one_way = is_aligned_by_more ? size : std::abs(v);
+  if (is_aligned_by_more) flags |= kCoherent;
   b += groups * 2 * u * size + n * u * size;
   const double rms = 2 * 0.849 * u;
-  s += rms * rms * groups * (v * v / 3 + squares / 6) + std::pow(0.36 * 2 * u * groups * v, 2);
+  s += rms * rms * groups * (v * v / 3 + squares / 6) + std::pow(0.36 * 2 * u * groups * one_way, 2);
   if (!fp8) return;
   const double steps = std::ceil(std::min(n, 128.0) / 32), coarse = kFp8Sum;
   b += 2 * steps * coarse * size;
   s += std::pow(0.849 * coarse, 2) * steps / 3 * std::max(v * v / std::ceil(n / 128), squares) +
-       std::pow(0.36 * coarse * steps * v, 2);
+       std::pow(0.36 * coarse * steps * one_way, 2);
 }
 
 // A sum of squares about the mean by other sound algorithms than the two passes of the formula.

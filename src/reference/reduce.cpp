@@ -168,7 +168,15 @@ void Evaluator::term(Batch& batch, const int* map, Accumulator& total) {
       map = lanes;
     }
   }
-  Lanes t = eval(*at, made.body);
+  Lanes t;
+  if (const std::optional<LeastNormals> least = least_normals(*at)) {
+    const Node& product = made.nodes[static_cast<std::size_t>(made.body)];
+    const Lanes a = eval(*at, product.a), b = eval(*at, product.b);
+    t = binary(*at, product, a, b);
+    if (!evaluation_.failed()) add_aligned(total, a, b, *least, at->n, map);
+  } else {
+    t = eval(*at, made.body);
+  }
   if (evaluation_.failed()) return;
   if (filter.b) open_filter(filter, at->n, made.reduce == Reduce::Prod ? 1 : 0, t);
   if (adds_up(made.reduce)) {
@@ -184,6 +192,31 @@ void Evaluator::term(Batch& batch, const int* map, Accumulator& total) {
   const int64_t uniform_which = variable >= 0 ? at->uniform[variable] : 0;
   offer(total, t, at->n, map, made.reduce, which, uniform_which,
         evaluation_.simulated && evaluation_.simulated->hides_nan);
+}
+
+// A tensor core aligns products by the exponents of their factors before they are normalised: a subnormal f16, or an fp8 that
+// becomes one, has that of the smallest normal number, and its product costs the others more bits than its size suggests.
+std::optional<LeastNormals> Evaluator::least_normals(const Batch& batch) const {
+  const Definition& made = definition(batch.definition);
+  if (!evaluation_.options.tensor_cores || evaluation_.simulated || batch.values_only || !is_product(made) ||
+      !adds_up(made.reduce))
+    return {};
+  const auto least = [&](int id) {
+    const Node& factor = made.nodes[static_cast<std::size_t>(id)];
+    std::optional<DType> dtype;
+    if (factor.op == Op::CastFloat) dtype = factor.dtype;
+    if (factor.op == Op::Load) {
+      const Source& source = evaluation_.compiled.sources[static_cast<std::size_t>(factor.ref)];
+      if (source.is_input)
+        dtype = evaluation_.contract.tensors[static_cast<std::size_t>(source.tensor)].dtype;
+    }
+    const bool becomes_f16 = dtype == DType::f16 || dtype == DType::e5m2 || dtype == DType::e4m3;
+    return becomes_f16 ? numerics::min_normal(numerics::Format::F16) : 0;
+  };
+  const Node& product = made.nodes[static_cast<std::size_t>(made.body)];
+  const LeastNormals found{least(product.a), least(product.b)};
+  if (found.a == 0 && found.b == 0) return {};
+  return found;
 }
 
 Lanes Evaluator::keep(const Lanes& filter, const int* lanes, int count) {

@@ -7,6 +7,8 @@
 
 #include "base/random.h"
 #include "budget_support.h"
+#include "numerics/half.h"
+#include "numerics/tensor_core.h"
 
 namespace assay::reference {
 namespace {
@@ -447,6 +449,58 @@ TEST(Budget, TensorCoresWidenItAndLean) {
     EXPECT_EQ(plain.bias[i], 0);
   }
   EXPECT_FALSE(reference_of(parsed(toml_of(operator_named("silu")))).has_products("y"));
+}
+
+// Subnormal f16 numbers count as 2^-14 where products are aligned, so many bits of the other products are cut off.
+TEST(Budget, TensorCoresAlignSubnormalsByTheirExponent) {
+  constexpr int kRows = 16, kColumns = 8, kTerms = 16;
+  const Contract contract = parsed(R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["a", "b", "y", "stream"]
+[tensors.a]
+dtype = "f16"
+shape = [16, 16]
+[tensors.b]
+dtype = "f16"
+shape = [8, 16]
+[tensors.y]
+dtype = "f32"
+shape = [16, 8]
+role = "out"
+[reference]
+formula = "y[i, j] += a[i, k] * b[j, k]"
+)");
+  Random random(7);
+  std::vector<uint16_t> a, b;
+  for (int i = 0; i < kRows * kTerms; ++i)  // one to three units of the smallest subnormal
+    a.push_back(static_cast<uint16_t>(random.between(1, 3) | (random.chance(0.5) ? 0x8000 : 0)));
+  for (int i = 0; i < kColumns * kTerms; ++i)
+    b.push_back(static_cast<uint16_t>(random.between(0x1000, 0x77ff)));
+  Bindings bindings;
+  const auto tensor_of = [](const std::vector<uint16_t>& codes, int64_t rows) {
+    Tensor tensor = Tensor::zeros(DType::f16, {rows, kTerms});
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      tensor.store(static_cast<int64_t>(i), numerics::f16_to_f32(codes[i]));
+    return share(std::move(tensor));
+  };
+  bindings.inputs["a"] = tensor_of(a, kRows);
+  bindings.inputs["b"] = tensor_of(b, kColumns);
+  const std::vector<float> zero(kRows * kColumns);
+  std::vector<float> y(kRows * kColumns);
+  numerics::mma_f16_f32({.m = kRows, .n = kColumns, .k = kTerms}, a.data(), b.data(), zero.data(), y.data());
+
+  const Expectation plain = expected(contract, bindings, "y"),
+                    wide = expected(contract, bindings, "y", {.tensor_cores = true});
+  double largest = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double error = std::abs(double{y[i]} - wide.value[i]);
+    EXPECT_LE(error, wide.bound[i]) << i;
+    EXPECT_NE(wide.flags[i] & kCoherent, 0) << i;
+    largest = std::max(largest, error / plain.bound[i]);
+  }
+  EXPECT_GT(largest, 8);  // times what the sizes of the products themselves would allow
 }
 
 }  // namespace
