@@ -65,12 +65,17 @@ void sqrt_error(double, double, const Precision& precision, double& relative, do
 void tanh_error(double, double, const Precision& precision, double& relative, double&) {
   relative = precision.math == Math::Fast ? std::exp2(24 - 10.98) : 4;
 }
-// 1 / (1 + exp(-x)): where exp overflows the result is 0 instead of a tiny number.
+// __fdividef gives 0 for divisors beyond this share of the largest number, 2^126.
+constexpr double kLargestFastDivisor = 0.25;
+
+// 1 / (1 + exp(-x)): where exp overflows, or its error may make it overflow, the result is 0 instead of a tiny number.
 void sigmoid_error(double x, double value, const Precision& precision, double& relative, double& absolute) {
+  const bool fast = precision.math == Math::Fast;
   double of_exp = 0;
   exp_error(x, value, precision, of_exp, absolute);
-  relative = of_exp * (1 - value) + (precision.math == Math::Fast ? 6 : 4);
-  if (x < -80) absolute = value / precision.u;
+  relative = of_exp * (1 - value) + (fast ? 6 : 4);
+  const double largest = fast ? kLargestFastDivisor * precision.max : precision.max;
+  if (-x > std::log(largest) - of_exp * precision.u) absolute = value / precision.u;
 }
 void softplus_error(double x, double value, const Precision& precision, double& relative, double& absolute) {
   double of_exp = 0;

@@ -119,6 +119,29 @@ TEST(Budget, FastMathFlushesOperandsAndResults) {
   EXPECT_LT(std::max(operands.largest, results.largest), 4);
 }
 
+// 1 / (1 + exp(-x)) is 0 where the exp overflows the precision, and not before; a fast division gives 0 for divisors beyond 2^126.
+TEST(Budget, ASigmoidIsZeroWhereItsExpOverflows) {
+  const auto outside = [](const char* math, const char* expr,
+                          const std::function<float(float, float)>& kernel) {
+    return of_pairs(fmt::format("{}\nformula = \"y[i] = {}\"", math, expr), DType::f32, 0.2, 1, kernel)
+        .outside;
+  };
+  const auto zero = [](float, float) { return 0.0f; };
+  const auto sigmoid = [](float below) {
+    return [below](float x, float) { return 1 / (1 + std::exp(below - x)); };
+  };
+  EXPECT_GT(outside("", "sigmoid(x[i] - 86)", zero), 0);
+  EXPECT_GT(outside("", "sigmoid(x[i] * 0.1 - 88)", zero), 0);
+  EXPECT_EQ(outside("", "sigmoid(x[i] - 95)", zero), 0);
+  EXPECT_EQ(outside("math = \"fast\"", "sigmoid(x[i] * 0.1 - 88)", zero), 0);
+  EXPECT_GT(outside("math = \"fast\"", "sigmoid(x[i] - 85)", zero), 0);
+  for (const float below : {86.0f, 88.0f, 88.5f, 88.7f, 89.0f, 95.0f})
+    EXPECT_EQ(outside("", fmt::format("sigmoid(x[i] - {})", below).c_str(), sigmoid(below)), 0) << below;
+  // Of f16: exp(12) is beyond it.
+  EXPECT_EQ(outside("accumulate = \"f16\"", "sigmoid(x[i] - 14)", zero), 0);
+  EXPECT_GT(outside("accumulate = \"f16\"", "sigmoid(x[i] - 9)", zero), 0);
+}
+
 // 2^100 * 2^100 overflows whatever follows, also where the product has few enough bits to be exact.
 TEST(Budget, ExactProductsMayOverflow) {
   const Outcome outcome = of_pairs("formula = \"y[i] = x[i] * x[i] * g[i]\"", DType::bf16, 0x1p100, 0x1p-100,
