@@ -38,11 +38,13 @@ struct Margin {
 
 class Margins {
  public:
-  static constexpr std::size_t kGates = std::initializer_list<Gate>{
+  static constexpr std::size_t kGates =
+      std::initializer_list<Gate>{
 #define ASSAY_GATE(name, constant, decides, what) Gate::name,
 #include "judge/gates.def"
 #undef ASSAY_GATE
-  }.size();
+      }
+          .size();
 
   void add(Gate gate, double share, bool beyond);
   void add(const Margins& others);
