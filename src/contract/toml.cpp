@@ -136,6 +136,7 @@ std::optional<Error> missing_quotes(std::string_view text, Place place) {
   if (begin > line.size()) return std::nullopt;
   while (begin > 0 && is_latin_letter(line[begin - 1])) --begin;
   if (begin == line.size() || !is_latin_letter(line[begin])) return std::nullopt;
+  if (line.find_first_not_of(" \t[") == begin) return std::nullopt;  // the name of a table
   const std::size_t before = line.substr(0, begin).find_last_not_of(" \t");
   if (before == line.npos || std::string_view("=[,").find(line[before]) == line.npos) return std::nullopt;
   const std::size_t end = std::min(line.find_first_of(" \t\r,]}#", begin), line.size());

@@ -1,6 +1,6 @@
 // Every threshold of the judge: its unit, the reason for it, and what pins it.
 //
-// The first group decides verdicts: docs/numerics.md has a generated table of how far the nearest right and
+// The first group decides verdicts: docs/numerics.md has a generated table of how far the nearest correct and
 // the nearest wrong kernel of the corpus are from each. The others only decide what a failure is called; they
 // were fitted to the mistakes of tests/judge/mistakes.txt and to the corpus, and those tests fail when one is
 // moved far.

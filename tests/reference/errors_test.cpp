@@ -131,6 +131,7 @@ const Mistake kMistakes[] = {
      "exactly one of `formula`, `python`, `torch` and `cuda`"},
     {"title = \"t\"", "title = \"t", 1, 9, "this string is not closed by the end of its line"},
     {"title = \"t\"", "title = \"\"\"a \"quoted\"\"\"\" # it's\ntitel = 1", 2, 1, "did you mean `title`"},
+    {"[dims]", "[dims", 6, 6, "expected ']'"},
     {"title = \"t\"", "title = t", 1, 9, "text is written in quotes: \"t\""},
     {"args = [\"x\", \"y\"", "args = [\"x\", y", 5, 14, "text is written in quotes: \"y\""},
     {"entry = \"k\"", "entry = \"k\"\ndeterministic = true", 5, 1, "it belongs in [require]"},
