@@ -66,7 +66,7 @@ def tables(records):
     everything = {side: sum(side in r["kernel"] for r in records) for side in ("/correct/", "/wrong/")}
     lines = ["Whether an output is right:", ""] + verdict_table(records, right, wrong)
     lines += ["", "What an error is called:", ""] + kind_table(wrong)
-    lines += ["", f"{everything['/correct/']} right and {everything['/wrong/']} wrong kernels were checked. Of {len(right)} and "
+    lines += ["", f"{everything['/correct/']} correct and {everything['/wrong/']} wrong kernels were checked. Of {len(right)} and "
               f"{len(wrong)} something was", "measured; in the others a check of the virtual GPU, a NaN or an exact output decided."]
     return "\n".join(lines)
 

@@ -205,7 +205,7 @@ def main():
     print("\n".join((wrong_table if options.kind == "wrong" else right_table)(rows)))
     for row in rows:
         if row["verdict"] == "fail" and options.kind == "right":
-            print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: accused: {row['kinds']}")
+            print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: called wrong: {row['kinds']}")
         if row["verdict"] in ("error", "inconclusive"):
             print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: {row['verdict']}: {row['why']}")
     runs_of_slots = collections.Counter(row["slot"] for row in rows if row["verdict"] != "not run")

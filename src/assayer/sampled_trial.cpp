@@ -18,7 +18,6 @@ namespace assay::assayer {
 
 using contract::TensorSpec;
 using protocol::SampledLaunch;
-using protocol::SampledWrites;
 using protocol::SampleReport;
 using subject::CallOutcome;
 using subject::ElementRange;

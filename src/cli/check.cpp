@@ -237,8 +237,8 @@ int check_command(std::vector<std::string> args) {
       .positive();
   std::string min_coverage;
   arguments.add("--min-coverage SHARE", min_coverage,
-                "least share of the planned trials, 0.8 or 80%; with fewer, a check that found nothing is "
-                "inconclusive");
+                "share of the planned trials that must run, as 0.8 or 80%; if fewer do, a check that found "
+                "nothing is inconclusive");
   arguments.add_flag("--keep-going", options.keep_going,
                      "continue after a finding until the budget is spent; report each cause once");
   int jobs = cores();
@@ -246,7 +246,7 @@ int check_command(std::vector<std::string> args) {
   bool prove = false, no_prove = false;
   arguments.add_flag(
       "--prove", prove,
-      "wait for the proofs that run beside the trials; they take at most the budget's seconds of a core");
+      "wait for the proofs that run beside the trials; on one core, they take at most as long as the budget");
   arguments.add_flag("--no-prove", no_prove,
                      "skip the proofs that run beside the trials (assay prove --help)");
   std::string sanitizers;

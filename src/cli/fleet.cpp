@@ -86,7 +86,7 @@ int fleet_command(std::vector<std::string> args) {
       .required();
   arguments
       .add("--rate NUMBER", options.rate,
-           "of the kernels called wrong by evidence, at most this share is right, on average; 0.001 by "
+           "at most this share of the kernels that evidence calls wrong is correct, on average; 0.001 by "
            "default")
       .positive();
   arguments.add("--timeout SECONDS", options.timeout, "seconds to wait for each assayd; 5 by default")

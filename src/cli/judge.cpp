@@ -152,7 +152,8 @@ int judge_command(std::vector<std::string> args) {
   arguments.add("contract", path, "the contract").required();
   arguments.add("--inputs FOLDER", inputs, "folder of the inputs").required();
   arguments.add("--outputs FOLDER", outputs, "folder of the outputs").required();
-  arguments.add("--set NAME=NUMBER", named, "a scalar, or a dim that no extent gives; may be repeated");
+  arguments.add("--set NAME=NUMBER", named,
+                "a scalar, or a dim that no tensor's shape determines; may be repeated");
   arguments.add("--json FILE", json, "write the report to this file");
   arguments.add("--capture FILE", capture, "write the call to this file, for assay replay");
   arguments.add("--library FILE", library, "the library that was called, to be kept in the capture");

@@ -282,7 +282,7 @@ void add_sizes(Arguments& arguments, train::ModelSizes& sizes, int64_t& sequence
            fmt::format("sequences per batch; {} by default, {} for products and attention", sizes.sequences,
                        train::usual_sequences("attention")))
       .positive();
-  arguments.add_flag("--tied", sizes.tied, "the head is the embedding table");
+  arguments.add_flag("--tied", sizes.tied, "use the embedding table as the output head, too");
 }
 
 }  // namespace

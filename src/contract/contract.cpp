@@ -232,6 +232,16 @@ Error Contract::error_at(Place place, std::string message) const {
   return error;
 }
 
+std::optional<Error> Contract::missing_file() const {
+  const std::pair<std::string_view, Place> named[] = {{reference.python.file, reference.python.place},
+                                                      {reference.cuda_source, reference.cuda_place},
+                                                      {generator.file, generator.place}};
+  for (const auto& [file, place] : named)
+    if (!file.empty() && !std::filesystem::exists(resolve(file)))
+      return error_at(place, fmt::format("the file {} does not exist", file));
+  return std::nullopt;
+}
+
 std::string Contract::resolve(std::string_view relative) const {
   const std::filesystem::path given(relative);
   if (given.is_absolute()) return given.string();

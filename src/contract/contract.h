@@ -175,6 +175,7 @@ struct Arg {
 struct PythonFunction {
   std::string file;  // as written: relative to the contract; empty: there is none
   std::string function;
+  Place place{};  // of the value that names it
 
   explicit operator bool() const { return !file.empty(); }
 };
@@ -221,6 +222,7 @@ struct ReferenceSpec {
   std::vector<FormulaCase> cases;          // the first whose condition holds counts; else `formula`
   PythonFunction python;                   // of the kinds Python and Torch
   std::string cuda_source, cuda_entry;
+  Place cuda_place;  // of the value of `source`
   DType accumulate = DType::f32;
   Math math = Math::Standard;
 };
@@ -293,6 +295,8 @@ struct Contract {
 
   // An error at a place of the file, with the line that it is about. Place{}: about the file as a whole.
   Error error_at(Place place, std::string message) const;
+  // Of the files that the reference and the inputs come from, the first that does not exist.
+  std::optional<Error> missing_file() const;
   // `relative` against the folder of the contract file.
   std::string resolve(std::string_view relative) const;
   // Every dim has a legal value, every relation holds, and every tensor has a legal extent and layout.

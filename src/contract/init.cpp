@@ -8,7 +8,6 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <ranges>
 #include <span>
 
 #include "contract/formula.h"
@@ -366,8 +365,10 @@ std::string example(const std::vector<Guess>& guesses, const std::string& output
   std::string left = "y[i, j]", right = "x[i, j]";
   for (const Guess& tensor : guesses)
     if (tensor.kind == ArgKind::Tensor && tensor.name == output) left = element(tensor);
-  for (const Guess& tensor : guesses | std::views::reverse)
-    if (tensor.kind == ArgKind::Tensor && !tensor.output && is_float(tensor.dtype)) right = element(tensor);
+  const auto first = std::ranges::find_if(guesses, [](const Guess& tensor) {
+    return tensor.kind == ArgKind::Tensor && !tensor.output && is_float(tensor.dtype);
+  });
+  if (first != guesses.end()) right = element(*first);
   return fmt::format("{} = 2 * {}", left, right);
 }
 

@@ -39,11 +39,12 @@ class Lexer {
         add(TokenKind::Name, length);
       } else if (is_digit(c) || (c == '.' && is_digit(peek(1)))) {
         const std::size_t first = at_;
-        if (!number()) {
+        if (const std::string_view wrong = number(); !wrong.empty()) {
           at_ = first;
-          return error("this is not a number, or it is too large");
+          return error(std::string(wrong));
         }
       } else if (!sign()) {
+        if (c == '?') return error("there is no operator `?`; write `if c then a else b`");
         const bool plain = c > 32 && c < 127;
         return error(plain ? fmt::format("unexpected character `{}`", c) : "unexpected character");
       }
@@ -64,7 +65,8 @@ class Lexer {
     return tokens_.back();
   }
 
-  bool number() {
+  // Empty, or what is wrong with it.
+  std::string_view number() {
     std::size_t length = 0;
     bool real = false;
     while (is_digit(peek(length))) ++length;
@@ -83,11 +85,12 @@ class Lexer {
         length = end;
       }
     }
-    if (is_letter(peek(length))) return false;
+    if (is_letter(peek(length))) return "this is not a number; for a product, write `*` between its factors";
     const char* first = text_.data() + at_;
     Token& token = add(real ? TokenKind::Real : TokenKind::Integer, length);
-    if (std::from_chars(first, first + length, token.real).ec != std::errc{}) return false;
-    return real || std::from_chars(first, first + length, token.integer).ec == std::errc{};
+    const bool fits = std::from_chars(first, first + length, token.real).ec == std::errc{} &&
+                      (real || std::from_chars(first, first + length, token.integer).ec == std::errc{});
+    return fits ? "" : "this number is too large or too small";
   }
 
   bool sign() {

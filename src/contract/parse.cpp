@@ -35,6 +35,18 @@ std::string suggestion(std::string_view word, const Names& known) {
   return near.empty() ? "" : fmt::format("; did you mean `{}`?", near);
 }
 
+// "; it belongs in [require]", of a key that other tables have; those inside a table have keys that mean something else.
+std::string other_section(std::string_view key) {
+  Names sections;
+  for (const Key& known : all_keys()) {
+    std::string title(title_of(known.section));
+    if (known.name != key || title.find('=') != title.npos) continue;
+    std::erase(title, '`');
+    sections.push_back(known.section == Section::File ? "at the top of the file" : "in " + title);
+  }
+  return sections.empty() ? "" : "; it belongs " + listed(sections);
+}
+
 }  // namespace
 
 bool is_identifier(std::string_view word) {
@@ -79,10 +91,10 @@ Result<Contract> Reader::run() {
 void Reader::keys(const TomlValue& table, std::string_view where, const Names& known) {
   for (const TomlEntry& entry : table.table) {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
-    std::string near = suggestion(entry.key, known);
-    return fail(entry.place,
-                fmt::format("unknown key `{}` in {}{}", entry.key, where,
-                            near.empty() ? "; the keys there are " + listed(known, " and ") : near));
+    std::string hint = suggestion(entry.key, known);
+    if (hint.empty()) hint = other_section(entry.key);
+    if (hint.empty()) hint = "; the keys there are " + listed(known, " and ");
+    return fail(entry.place, fmt::format("unknown key `{}` in {}{}", entry.key, where, hint));
   }
 }
 

@@ -349,7 +349,7 @@ PythonFunction Reader::python_function(const TomlValue& value, std::string_view 
   const std::string text = string(&value, key);
   const std::size_t colon = text.rfind(':');
   if (colon != std::string::npos && colon > 0 && is_identifier(text.substr(colon + 1)))
-    return {text.substr(0, colon), text.substr(colon + 1)};
+    return {text.substr(0, colon), text.substr(colon + 1), value.place};
   fail(value.place, fmt::format("`{}` is written as \"file.py:function\"", key));
   return {};
 }
@@ -359,7 +359,9 @@ void Reader::read_cuda(const TomlValue& value) {
   reference.kind = ReferenceKind::Cuda;
   if (!is(value, TomlKind::Table, "cuda", "a table { source = \"...\", entry = \"...\" }")) return;
   keys(value, "`cuda`", keys_of(Section::Cuda));
-  reference.cuda_source = string(need(value, "source", "`cuda`"), "source");
+  const TomlValue* source = need(value, "source", "`cuda`");
+  reference.cuda_source = string(source, "source");
+  if (source) reference.cuda_place = source->place;
   reference.cuda_entry = string(need(value, "entry", "`cuda`"), "entry");
 }
 

@@ -63,6 +63,7 @@ std::optional<Error> stray_character(std::string_view text) {
   };
   Place at{1, 1};
   std::string_view quote;  // that ends the string we are in
+  Place opened;            // where that string begins
   bool comment = false, skips_blanks = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -70,7 +71,7 @@ std::optional<Error> stray_character(std::string_view text) {
     std::size_t step = 1;
     if (c == '\n') {
       comment = false;
-      if (quote.size() == 1) quote = {};  // an error that the library will name
+      if (quote.size() == 1) return error(opened, "this string is not closed by the end of its line");
     } else if (comment) {
     } else if (!quote.empty()) {
       const std::size_t next = c == '\\' && quote == R"(""")" ? text.find_first_not_of(" \t\r\n", i + 1) : i;
@@ -83,7 +84,10 @@ std::optional<Error> stray_character(std::string_view text) {
       } else if (c == '\\' && quote[0] == '"')
         step = 2;
       else if (rest.starts_with(quote)) {
-        step = quote.size();
+        // The text of a string of several lines may itself end with one or two quotes.
+        constexpr std::size_t kMostQuotes = 5;
+        const std::size_t quotes = std::min(rest.find_first_not_of(quote[0]), rest.size());
+        step = quote.size() == 1 ? 1 : std::min(quotes, kMostQuotes);
         quote = {};
       }
     } else if (c == '#') {
@@ -92,6 +96,7 @@ std::optional<Error> stray_character(std::string_view text) {
       const bool triple = rest.size() >= 3 && rest[1] == c && rest[2] == c;
       step = triple ? 3 : 1;
       quote = rest.substr(0, step);
+      opened = at;
     } else if (is_beyond_ascii(c) && !(i == 0 && rest.starts_with("\xEF\xBB\xBF"))) {
       return error(at, "this character may only appear in strings and comments");
     } else if (is_beyond_ascii(c)) {
@@ -111,6 +116,32 @@ std::string plain_description(std::string_view description) {
   if (description.starts_with(kDoing) && colon != std::string_view::npos)
     description.remove_prefix(colon + 2);
   return "the file is not valid TOML: " + std::string(description);
+}
+
+std::string_view line_at(std::string_view text, int line) {
+  for (; line > 1 && !text.empty(); --line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
+bool is_latin_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// A word where a value belongs is text without its quotes. The place may be inside the word: to the library, "fast"
+// begins like `false`.
+std::optional<Error> missing_quotes(std::string_view text, Place place) {
+  const std::string_view line = line_at(text, place.line);
+  auto begin = static_cast<std::size_t>(std::max(place.column - 1, 0));
+  if (begin > line.size()) return std::nullopt;
+  while (begin > 0 && is_latin_letter(line[begin - 1])) --begin;
+  if (begin == line.size() || !is_latin_letter(line[begin])) return std::nullopt;
+  if (line.find_first_not_of(" \t[") == begin) return std::nullopt;  // the name of a table
+  const std::size_t before = line.substr(0, begin).find_last_not_of(" \t");
+  if (before == line.npos || std::string_view("=[,").find(line[before]) == line.npos) return std::nullopt;
+  const std::size_t end = std::min(line.find_first_of(" \t\r,]}#", begin), line.size());
+  return Error{"text is written in quotes: \"" + std::string(line.substr(begin, end - begin)) + "\"", "",
+               place.line, static_cast<int>(begin) + 1};
 }
 
 bool continues_character(char c) {  // of UTF-8
@@ -184,6 +215,8 @@ Result<TomlValue> parse_toml(std::string_view text, const std::string& path) {
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     const Place place = place_of(error.source());
+    if (const std::optional<Error> quotes = missing_quotes(text, place))
+      return Error{quotes->message, path, quotes->line, quotes->column};
     return Error{plain_description(error.description()), path, place.line, place.column};
   }
   return convert(parsed.table());

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -37,11 +38,13 @@ struct Margin {
 
 class Margins {
  public:
-  static constexpr std::size_t kGates = 0
-#define ASSAY_GATE(name, constant, decides, what) +1
+  static constexpr std::size_t kGates =
+      std::initializer_list<Gate>{
+#define ASSAY_GATE(name, constant, decides, what) Gate::name,
 #include "judge/gates.def"
 #undef ASSAY_GATE
-      ;
+      }
+          .size();
 
   void add(Gate gate, double share, bool beyond);
   void add(const Margins& others);

@@ -80,14 +80,14 @@ Result<void> admit_masked(const reference::Reference& reference, const Bindings&
     }
     return {};
   };
-  if (const auto all = admit_without(nullptr); !all) return all;
+  if (auto all = admit_without(nullptr); !all) return all;
   // An infinity may be what makes the factor zero that another one meets: a score of minus infinity, and an infinite value.
   std::vector<std::string> inputs;
   for (const auto& [name, input] : bindings.inputs)
     if (without_nonfinite(input, 0) != input) inputs.push_back(name);
   for (const std::string& name : inputs)
     if (inputs.size() > 1)
-      if (const auto one = admit_without(&name); !one) return one;
+      if (auto one = admit_without(&name); !one) return one;
   return {};
 }
 

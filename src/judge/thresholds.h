@@ -1,6 +1,6 @@
 // Every threshold of the judge: its unit, the reason for it, and what pins it.
 //
-// The first group decides verdicts: docs/numerics.md has a generated table of how far the nearest right and
+// The first group decides verdicts: docs/numerics.md has a generated table of how far the nearest correct and
 // the nearest wrong kernel of the corpus are from each. The others only decide what a failure is called; they
 // were fitted to the mistakes of tests/judge/mistakes.txt and to the corpus, and those tests fail when one is
 // moved far.
@@ -18,14 +18,14 @@ namespace assay::judge {
 inline constexpr double kBoundGate = 1;
 // Natural log of the probability that a part of an output of a correct kernel has errors so large: 1.4e-11,
 // so that a check of a thousand trials with a thousand parts each fails by chance once in 1e5. Pinned by the
-// false-alarm run (tests/judge/judge_test, NeverAccused, with 10,000 trials per operator).
+// false-alarm run (tests/judge/judge_test, NeverCalledWrong, with 10,000 trials per operator).
 inline constexpr double kEnergyGate = -25;
 // Squared differences that a part must hold to fail: two odd elements are no proof.
 inline constexpr double kLeastFlips = 3;
 // Multiple of the expected energy that a coherent error of six standard deviations stays below.
 inline constexpr double kEnergyFactor = 2.25;
 // How much larger than modelled the rounding noise of a sound kernel may be: its errors may be coherent over
-// a row, and its functions worse than typical. Pinned by tests/judge/judge_test (NeverAccused).
+// a row, and its functions worse than typical. Pinned by tests/judge/judge_test (NeverCalledWrong).
 inline constexpr double kNoiseFactor = 4;
 // Probability that one element is off though the model sees no reason: keeps a single odd element from being
 // proof.

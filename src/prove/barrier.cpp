@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "prove/endings.h"
+#include "prove/other_thread.h"
 
 namespace assay::prove {
 
@@ -128,28 +129,6 @@ class Uniformity {
     return !count || !is_around(*count);
   }
 
-  // The same variable of the other thread.
-  Term other(Var var, std::map<Var, Term>& renamed) {
-    if (const auto found = renamed.find(var); found != renamed.end()) return found->second;
-    Variable copy = terms_.var(var);
-    const std::vector<Term> facts = std::move(copy.facts);
-    copy.facts.clear();
-    copy.name += "'";
-    if (copy.kind == VarKind::Count) copy.kind = VarKind::Unknown;
-    const Term term = terms_.variable(std::move(copy));
-    renamed[var] = term;
-    std::vector<Term> own;
-    for (const Term fact : facts) own.push_back(rename(fact, renamed));
-    terms_.var(terms_.mentions(term).front()).facts = std::move(own);
-    return term;
-  }
-
-  Term rename(Term term, std::map<Var, Term>& renamed) {
-    for (const Var var : std::vector<Var>(terms_.mentions(term)))
-      if (differs(var)) other(var, renamed);
-    return terms_.substitute(term, renamed);
-  }
-
   Term linear_thread() const {
     const Var none = terms_.variables();
     Term index[3] = {kNoTerm, kNoTerm, kNoTerm};
@@ -167,16 +146,16 @@ class Uniformity {
   bool agreed(Term condition) {
     const std::vector<Var> vars = terms_.mentions(condition);
     if (std::none_of(vars.begin(), vars.end(), [&](Var v) { return differs(v); })) return true;
-    std::map<Var, Term> renamed;
-    const Term theirs = rename(condition, renamed);
+    OtherThread other(terms_, [&](Var var) { return !differs(var); });
+    const Term theirs = other(condition);
     try {
       Lowering lowering(terms_, setting_.summary, &setting_.claims, setting_.solver);
       lowering.set_deadline(kBarrierSeconds);
       if (barrier_.of_warp) {
         const Term mine = linear_thread(), warp = terms_.constant(5, 64);
         lowering.assume(terms_.compare(Op::Eq, terms_.bitwise(Op::LShr, mine, warp),
-                                       terms_.bitwise(Op::LShr, rename(mine, renamed), warp)));
-        if (mask_ != kAllLanes) lowering.assume(is_named(rename(mine, renamed)));
+                                       terms_.bitwise(Op::LShr, other(mine), warp)));
+        if (mask_ != kAllLanes) lowering.assume(is_named(other(mine)));
       }
       for (const Term earlier : barrier_.control)
         if (earlier != condition &&

@@ -1,15 +1,15 @@
-// The last block reads what the others wrote: why that is in order.
+// Why the last block may read what the other blocks wrote.
 //
-// Let D be the instruction that draws, t the thread of a block that executes it, A an access of one block before its draw, and
-// B an access of another block, the last one, after its draw.
-//   1. Who gets to B knows that its block drew the last number (implies_last). The number is a variable that nothing else
-//      bounds from below, so a path on which it must be the last is a path that has looked at it: the thread has executed D
-//      itself, or has read, behind a barrier, what t left for the block in shared memory. Either way the block's draw is
-//      before B. As each block draws at most once, all other blocks have drawn before.
-//   2. A comes before the draw of its block, and a fence stands between them (is_released).
-//   3. A fence stands between the draw of the last block and B (is_acquired).
-// The draws are atomic at the scope of the device, and each reads what the one before it wrote. So a fence, D, D, a fence: the
-// memory model's release and acquire patterns, and what is before the first fence happens before what is behind the second.
+// Let D be the instruction that draws the number, t the thread of a block that executes it, A an access of one block before its
+// draw, and B an access of another block, the last one, after its draw.
+//   1. A thread that reaches B knows that its block drew the last number (implies_last). Nothing else bounds that variable from
+//      below, so a path that requires the last number has looked at it: the thread executed D itself, or read behind a barrier
+//      what t left for the block in shared memory. In both cases the block's draw comes before B. Each block draws at most once,
+//      so all other blocks have drawn before.
+//   2. A comes before its block's draw, with a fence in between (is_released).
+//   3. There is a fence between the last block's draw and B (is_acquired).
+// The draws are atomic at device scope, and each reads what the previous one wrote. The sequence fence, D, D, fence is thus the
+// memory model's release and acquire pattern: what comes before the first fence happens before what follows the second.
 #include <algorithm>
 
 #include "prove/messages.h"

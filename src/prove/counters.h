@@ -1,7 +1,7 @@
-// Counters and lists in shared memory: what a thread reads there that others have stored.
+// Counters and lists in shared memory: what a thread reads there that other threads have stored.
 //
-// A block collects what its threads find: who found something draws a number from a counter by an atomic addition, and stores
-// it under that number; behind a barrier everybody goes over the list.
+// A block collects what its threads find: a thread that finds something draws a number from a counter by an atomic addition and
+// stores its find under that number. Behind a barrier, all threads go over the list.
 //
 //     if (tid == 0) count = 0;
 //     barrier
@@ -9,13 +9,13 @@
 //     barrier
 //     for (int i = 0; i < count; ++i) use(list[i]);
 //
-// To the executor a value from shared memory is any value. Here it is recognised which shared variables are used like this,
-// and the variables of the values that come from them get facts:
-//   - a number that is drawn is less than the counter's start plus one step per thread of the block;
-//   - what a thread reads of the counter behind a barrier is at most one step per thread more than the start;
-//   - what it reads of the list below that is something that was stored there, of which the store's own path says
-//     something (`0 <= what`, `what < n`).
-// counters.cpp says of each why it is so.
+// To the executor, a value from shared memory can be anything. This file recognises shared variables that are used this way,
+// and gives facts to the variables that stand for their values:
+//   - a number that was drawn is less than the counter's start plus one step per thread of the block;
+//   - the counter, read behind a barrier, is at most one step per thread above its start;
+//   - an element of the list below the counter was stored there, and the path of that store says something about it
+//     (`0 <= what`, `what < n`).
+// counters.cpp gives the reason for each.
 #pragma once
 
 #include "prove/shared_use.h"

@@ -184,7 +184,7 @@ bool Endings::is_apart(const Waiting& waiting, const Access& store) {
     Lowering lowering(terms, setting_.summary, &setting_.claims, setting_.solver);
     lowering.set_deadline(std::min(kEndSeconds, setting_.until - work_seconds()));
     for (const Term condition : access_of(*waiting.read->instruction)->path) lowering.assume(condition);
-    OtherThread theirs(terms, [](const Variable&) { return false; });
+    OtherThread theirs(terms, [](Var) { return false; });
     for (const Term condition : store.path) lowering.assume(theirs(condition));
     const uint32_t bytes = terms.var(waiting.read->seen).width / 8;
     return lowering

@@ -1,17 +1,17 @@
 // Which loops are known to end.
 //
-// A loop ends if the facts about iteration k bound k: if they exclude k = 2^61, no thread ever gets that far. Or
-// if a register that is shifted right decides: with 0 in it the loop does not go on.
+// A loop ends if the facts about iteration k bound k: if they exclude k = 2^61, no thread ever gets that far. It also ends if
+// its condition tests a register that is shifted right in each iteration, and fails once that register is 0.
 //
-// A loop that waits for a flag of another block ends if that block sets the flag. Nothing says that a block starts while others
-// wait. But who has drawn a number knows that the blocks that drew the smaller ones have started, and a block that has started goes
-// on. So let a loop wait for the flag of a number e below the block's own:
-//   1. each number below it was drawn by some block (GridTicket), so e was;
-//   2. one thread of every block stores to the flag of the number that its block drew, whatever the block does, if the loops
-//      before the store end;
-//   3. whatever is stored there ends the loop, and nothing else is.
-// By induction over the numbers all such loops end: block e waits only for smaller numbers itself. They must be numbers from one
-// counter, since those from two may be in opposite orders. If one of the loops is not understood, none is taken to end.
+// A loop that waits for another block's flag ends if that block sets the flag. A block need not start while others wait. But a
+// block that has drawn a number knows that the blocks with smaller numbers have started, and a block that has started makes
+// progress. So let a loop wait for the flag of a number e below its own block's number:
+//   1. each smaller number was drawn by some block (GridTicket), so e was;
+//   2. in every block, one thread stores to the flag of the number that the block drew, whatever path the block takes, provided
+//      that the loops before that store end;
+//   3. every value stored there ends the waiting loop, and nothing else is stored there.
+// By induction over the numbers, all such loops end: block e itself waits for smaller numbers only. The numbers must come from
+// one counter, since two counters may give opposite orders. If one of the loops is not understood, none is taken to end.
 #pragma once
 
 #include <map>

@@ -2,11 +2,11 @@
 //
 // shfl.sync gives a lane the value that some lane of its warp has in the source register, perhaps its own. If the register
 // holds f(thread, loaded values, …), the result is f of another thread: the same term, with variables in the place of those
-// that may differ between threads, and with the same facts about them. Which lane it is, is left open.
+// that may differ between threads, and with the same facts about them. Which lane it is remains open.
 //
-// This holds if the lane that is read takes part; of one that does not, the result is undefined. So the mask must name all
-// lanes, the block must be made of whole warps, and that all of them get there, in the same iteration of the loops around it,
-// is what `barrier` shows: whatever is proved with such a value rests on that (Summary::exchanges).
+// This holds if the lane that is read takes part; otherwise the result is undefined. So the mask must name all lanes, and the
+// block must consist of whole warps. That all lanes get there, in the same iteration of the loops around it, is what `barrier`
+// shows: whatever is proved with such a value rests on that (Summary::exchanges).
 #include <algorithm>
 
 #include "prove/machine.h"

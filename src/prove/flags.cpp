@@ -108,7 +108,7 @@ std::optional<FlagOrder::Receiver> FlagOrder::behind_barrier(const Barrier& barr
 // ---- the question
 
 OtherThread FlagOrder::of_another_block() {
-  return {setting_.terms, [](const Variable&) { return false; }};
+  return {setting_.terms, [](Var) { return false; }};
 }
 
 bool FlagOrder::orders(const Access& first, const Access& second, const Receiver& receiver) {
@@ -124,7 +124,8 @@ bool FlagOrder::orders(const Access& first, const Access& second, const Receiver
   lowering.assume(overlap(offset_from_base(terms, lowering, theirs(first.address)), first.bytes,
                           offset_from_base(terms, lowering, second.address), second.bytes));
   // Another thread of the same block has its own index and has seen other values; the block's are the same.
-  OtherThread reader(terms, [&](const Variable& variable) {
+  OtherThread reader(terms, [&](Var var) {
+    const Variable& variable = terms.var(var);
     return !receiver.thread || variable.kind == VarKind::Block || variable.is_of_block;
   });
   if (receiver.thread)

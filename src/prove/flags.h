@@ -1,4 +1,4 @@
-// Flags: one block tells another that it has written something.
+// Flags: one block announces to another that it has written something.
 //
 //     partial[tile] = sum;                       // (1)
 //     __threadfence();
@@ -8,20 +8,21 @@
 //     __threadfence();
 //     … partial[tile - 1] …                      // (2)
 //
-// Let A be an access of one block, such as (1), and B one of another, such as (2), which may touch the same byte. A happens
-// before B if the thread of B has found a value in a flag that only the block of A can have put there, behind A and a fence, and
-// has passed a fence since. What the thread found is a variable of which only its path says anything. So the question is:
-// may the path of B, with A and B at one byte, hold while the value came from elsewhere? It came from
-//   - what was there when the kernel began: 0, where the host code has set the flags to 0;
-//   - a store to the same place by some block, which gives the value that it stores. If A comes before it, with a fence in
-//     between (BlockOrder::is_released), it is bad only if that block is not A's; otherwise it is bad whoever made it.
-// If neither can be, then A, fence, flag, flag, fence, B: release and acquire, as the memory model has it. Where a path has not
-// looked at the flag, or may not have, the value is free to be 0, and nothing follows. An atomic operation that writes what it has
-// read (atomicAdd(p, 0)) hands on what it found, in this order, too.
+// Let A be an access of one block, such as (1), and B an access of another, such as (2), that may touch the same byte. A happens
+// before B if the thread of B found a value in a flag that only A's block can have put there, after A and a fence, and then
+// passed a fence itself. The value that it found is a variable, and only the thread's path says anything about it. So the
+// question is: with A and B at one byte, can the path of B hold although the value came from elsewhere? It may have come from
+//   - the start of the kernel: 0, if the host code has set the flags to 0;
+//   - a store to the same place by some block, which gives the stored value. If A precedes that store, with a fence in between
+//     (BlockOrder::is_released), the value is from elsewhere only if the block is not A's; otherwise it is, whichever block made
+//     the store.
+// If neither is possible, then A, fence, flag, flag, fence, B is the memory model's release and acquire pattern. If a path has
+// not looked at the flag, or may not have, the value is free to be 0, and nothing follows. An atomic operation that writes what
+// it has read (atomicAdd(p, 0)) passes on the value that it found, and the order with it.
 //
-// The thread that waits is often another one than those that go on: thread 0 finds the flag, passes a fence and then a barrier,
-// behind which all threads read. Who is behind a barrier knows that thread 0 of its block has come to it: then it is the path
-// of thread 0 to the barrier that speaks of the flag.
+// Often one thread waits for the whole block: thread 0 finds the flag set, passes a fence and then a barrier, and all threads
+// read behind that barrier. A thread behind the barrier knows that thread 0 of its block has reached it, so the path of thread 0
+// to the barrier says what the flag was.
 #pragma once
 
 #include "prove/other_thread.h"

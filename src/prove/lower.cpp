@@ -255,7 +255,7 @@ Monomial Lowering::agreed_factor(const Poly& poly) const {
 std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) {
   Poly whole, x = value;
   const bool by_constant = is_constant(divisor);
-  const Int c = by_constant ? constant_of(divisor) : 0;
+  const Int c = by_constant ? std::max<Int>(constant_of(divisor), 1) : 0;
   if (by_constant) {
     if (c == 1) return {value, {}};
     Poly rest;

@@ -12,9 +12,8 @@
 // So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
 // failure.
 //
-// lower.cpp has the translation, lower_facts.cpp atoms and facts, quotients.cpp what strides of a loop say about how often it
-// goes round, strides.cpp offsets that are built from rows and columns,
-// questions.cpp what the solver is asked.
+// lower.cpp has the translation, lower_facts.cpp atoms and facts, quotients.cpp what a loop's stride says about how many
+// iterations it has, strides.cpp offsets that are built from rows and columns, questions.cpp what the solver is asked.
 //
 // Products of atoms are atoms of their own to the solver; lemmas.h adds facts about them. In a
 // question that looks for a counterexample they are products.

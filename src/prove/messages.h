@@ -1,5 +1,5 @@
 // What threads tell each other through memory: values that one thread leaves for its block, numbers that blocks draw, and
-// what is ordered by that. (Flags that blocks wait for: flags.h.)
+// the order that follows from them. (For flags that blocks wait for, see flags.h.)
 //
 // The block that finishes last adds up what the others have left:
 //
@@ -11,12 +11,12 @@
 //     __syncthreads();                                   // `last` is in shared memory
 //     if (last) { __threadfence(); … partial[i] … }      // (2)
 //
-// Three rules make (1) come before (2):
-//   - broadcast: what one thread stores in a shared variable before a barrier is what every thread reads there behind it;
-//   - grid tickets: numbers that blocks draw, one each, from a counter that starts from 0 are different, below the number
-//     of blocks, and who draws the highest is the last to draw;
+// Three rules put (1) before (2):
+//   - broadcast: what one thread stores in a shared variable before a barrier is what every thread reads behind it;
+//   - grid tickets: if each block draws one number from a counter that starts at 0, the numbers differ and are below the number
+//     of blocks, and the block with the highest number was the last to draw;
 //   - order: what a block does before a fence and its draw happens before what the last block does after its draw and a fence.
-// messages.cpp and block_order.cpp say of each why it is so.
+// messages.cpp and block_order.cpp give the reasons.
 #pragma once
 
 #include "prove/flags.h"

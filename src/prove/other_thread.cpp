@@ -6,8 +6,8 @@ namespace assay::prove {
 
 Term OtherThread::operator()(Term term) {
   for (const Var var : std::vector<Var>(terms_.mentions(term))) {
-    const Variable& variable = terms_.var(var);
-    if (variable.kind != VarKind::Dim && variable.kind != VarKind::Base && !shares_(variable)) rename(var);
+    const VarKind kind = terms_.var(var).kind;
+    if (kind != VarKind::Dim && kind != VarKind::Base && !shares_(var)) rename(var);
   }
   return terms_.substitute(term, renamed_);
 }

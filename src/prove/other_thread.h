@@ -11,8 +11,7 @@ namespace assay::prove {
 class OtherThread {
  public:
   // `shares`: whether both threads have one value of a variable. Dims and the places of arrays they share in any case.
-  OtherThread(Terms& terms, std::function<bool(const Variable&)> shares)
-      : terms_(terms), shares_(std::move(shares)) {}
+  OtherThread(Terms& terms, std::function<bool(Var)> shares) : terms_(terms), shares_(std::move(shares)) {}
 
   // What both share besides: the other one has this in its place.
   void set(Term variable, Term value) {
@@ -25,7 +24,7 @@ class OtherThread {
   Term rename(Var var);
 
   Terms& terms_;
-  std::function<bool(const Variable&)> shares_;
+  std::function<bool(Var)> shares_;
   std::map<Var, Term> renamed_;
 };
 

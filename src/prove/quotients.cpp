@@ -1,10 +1,10 @@
-// Loops that stride by something that is no constant (gridDim * blockDim), and that a compiler has unrolled.
+// Loops whose stride is not a constant (gridDim * blockDim), and which a compiler has unrolled.
 //
-// Such a loop begins with a division: of n - 1 - i, which is how far there is to go, by the stride s. With the quotient q the
-// compiler decides how many single steps to make before the steps by four, and the loop itself then tests only
-// i + R s < n for every fourth R. That the three after it are below n, too, follows from their number alone: R <= q, and q + 1
-// less the single steps is a multiple of four. The products R s hide that from a solver, so facts and goals about x - R s are
-// put as facts and goals about q - R, which are linear.
+// Such a loop begins with a division: of n - 1 - i, the distance to go, by the stride s. From the quotient q the compiler
+// decides how many single steps precede the steps by four, and the loop itself then tests i + R s < n for every fourth R only.
+// That the three after it are below n as well follows from their number alone: R <= q, and q + 1 minus the single steps is a
+// multiple of four. The products R s hide that from a solver, so facts and goals about x - R s are replaced by facts and goals
+// about q - R, which are linear.
 //
 // With x = d q + r and 0 <= r < d, for integers and d >= 1:
 //     R d <= x      if and only if  R <= q        R d <= x < d (q + 1); R d <= q d <= x

@@ -1,8 +1,8 @@
 // Who reads and writes the shared memory of a kernel, and between which barriers.
 //
-// The rules about values that threads leave for one another there (counters.h, broadcast.h) ask the same questions: does
-// another thread write while this one reads, is the variable set on every way to a barrier, can it be read before that. Answers hold if
-// all threads of a block pass the same barriers (the obligation `barrier`).
+// The rules about values that threads leave for one another in shared memory (counters.h, broadcast.h) ask the same questions:
+// does another thread write while this one reads? Is the variable set on every path to a barrier? Can it be read before that? The
+// answers hold if all threads of a block pass the same barriers (the obligation `barrier`).
 #pragma once
 
 #include <array>

@@ -216,7 +216,7 @@ void add_integers(Accumulator& total, const Lanes& t, int n, const int* map) {
 
 double budget_of_offer(const Lanes& t, int l, Reduce reduce) {
   const bool chooses = reduce == Reduce::ArgMax || reduce == Reduce::ArgMin;
-  if (chooses && t.f && (t.f[l] & kMayOverflow) != 0 && std::isfinite(t.v[l])) return kInf;
+  if (chooses && t.v && t.f && (t.f[l] & kMayOverflow) != 0 && std::isfinite(t.v[l])) return kInf;
   return t.b ? t.b[l] : 0;
 }
 

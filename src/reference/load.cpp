@@ -67,9 +67,8 @@ void Evaluator::out_of_range(const Batch& batch, const Node& node, std::size_t s
       where += fmt::format("{}{} = {}", where.empty() ? " at " : ", ", made.variables[v].name, index);
   }
   const int64_t extent = evaluation_.shaped.extents(evaluation_.compiled, node.ref)[subscript];
-  evaluation_.fail(node.place,
-                   fmt::format("{} is out of range: index {} is {}, outside 0..{}{}; guard it with `if`",
-                               node.text, subscript + 1, value, extent, where));
+  evaluation_.fail(node.place, fmt::format("{} is out of range{}: {}; guard it with `if`", node.text, where,
+                                           out_of_range_text(subscript, value, extent)));
 }
 
 bool Evaluator::offsets(Batch& batch, int node_id, const Node& node, Offsets& result) {

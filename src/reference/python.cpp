@@ -202,11 +202,8 @@ Result<void> run(const TemporaryFolder& folder) {
 }  // namespace
 
 Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const Bindings& bindings) {
-  const std::string file = contract.resolve(contract.reference.python.file);
+  if (std::optional<Error> missing = contract.missing_file()) return std::move(*missing);
   const std::string where = contract.reference.python.file + ":" + contract.reference.python.function;
-  if (!fs::exists(file))
-    return Error{fmt::format("the reference {} does not exist", contract.reference.python.file),
-                 contract.path};
   const TemporaryFolder folder("reference");
   if (folder.path().empty()) return Error{"no temporary folder could be created"};
   Result<std::string> job = job_text(contract, bindings);

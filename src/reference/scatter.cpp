@@ -100,9 +100,9 @@ void Evaluator::scatter_batch(Batch& full, const ScatterLists& lists, std::vecto
       if (place.i[l] < 0 || place.i[l] >= extent)
         return evaluation_.fail(
             made.place,
-            fmt::format("`{}` is assigned out of range: index {} is {}, outside 0..{}; to leave some "
-                        "out, say for each place what comes there (docs/contracts.md, Bounds)",
-                        made.name, c + 1, place.i[l], extent));
+            fmt::format("`{}` is assigned out of range: {}; to leave some out, say for each place what comes "
+                        "there (docs/contracts.md, Bounds)",
+                        made.name, out_of_range_text(c, place.i[l], extent)));
       if (place.b && place.b[l] > 0)
         return evaluation_.fail(made.place,
                                 fmt::format("where `{}` is assigned depends on rounding", made.name));

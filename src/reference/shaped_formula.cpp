@@ -347,13 +347,18 @@ class Shaper {
     return result;
   }
 
-  // An index whose range was inferred may have been meant to be shorter.
+  // An index whose range was inferred may have been meant to be shorter; not that of an output, which has a value for each.
   static std::string range_hint(const Definition& definition, const Node& node, std::size_t subscript) {
     const uint64_t used = definition.nodes[static_cast<std::size_t>(node.subscripts[subscript])].indices;
     for (std::size_t v = 0; v < definition.variables.size(); ++v) {
       const Variable& variable = definition.variables[v];
       if ((used >> v & 1) == 0 || variable.low >= 0 || variable.outer_definition >= 0) continue;
-      return fmt::format(", or write the range of `{}`: `{} in 0..n`", variable.name, variable.name);
+      const bool is_coordinate = std::ranges::any_of(
+          definition.coordinates,
+          [&](const Coordinate& coordinate) { return coordinate.variable == static_cast<int>(v); });
+      if (definition.output >= 0 && is_coordinate) continue;
+      return fmt::format(", or write a shorter range for `{}`, as in `{} in 0..n`", variable.name,
+                         variable.name);
     }
     return "";
   }
@@ -366,12 +371,11 @@ class Shaper {
       const Interval64 values = interval(definition, shaped, node.subscripts[i]);
       if (!values.exact || extents[i] == 0) continue;
       if (values.low >= 0 && values.high < extents[i]) continue;
-      return fail(
-          node.place,
-          fmt::format("{} is out of range: index {} is {}, outside 0..{}, at {}; guard it: `if ... "
-                      "then {} else ...`{}",
-                      node.text, i + 1, values.low < 0 ? values.low : values.high, extents[i],
-                      contract::to_string(shaped_.shape), node.text, range_hint(definition, node, i)));
+      return fail(node.place,
+                  fmt::format("{} is out of range at {}: {}; guard it: `if ... then {} else ...`{}",
+                              node.text, contract::to_string(shaped_.shape),
+                              out_of_range_text(i, values.low < 0 ? values.low : values.high, extents[i]),
+                              node.text, range_hint(definition, node, i)));
     }
   }
 
@@ -388,6 +392,13 @@ const std::vector<int64_t>& ShapedFormula::extents(const CompiledFormula& compil
   const Source& from = compiled.sources[static_cast<std::size_t>(source)];
   if (from.is_input) return tensor_extents[static_cast<std::size_t>(from.tensor)];
   return definitions[static_cast<std::size_t>(from.definition)].extents;
+}
+
+std::string out_of_range_text(std::size_t coordinate, int64_t index, int64_t extent) {
+  const std::string exist = extent == 0   ? "there are no elements"
+                            : extent == 1 ? "only 0 exists"
+                                          : fmt::format("only 0 to {} exist", extent - 1);
+  return fmt::format("index {} is {}, but {}", coordinate + 1, index, exist);
 }
 
 std::vector<int64_t> strides_of(const std::vector<int64_t>& extents) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -36,6 +37,9 @@ struct ShapedFormula {
 
   const std::vector<int64_t>& extents(const CompiledFormula& compiled, int source) const;
 };
+
+// "index 2 is 104, but only 0 to 103 exist"; `coordinate` counts from 0.
+std::string out_of_range_text(std::size_t coordinate, int64_t index, int64_t extent);
 
 std::vector<int64_t> strides_of(const std::vector<int64_t>& extents);
 

@@ -78,9 +78,7 @@ TorchServer::~TorchServer() = default;
 void TorchServer::start() {
   if (started_) return;
   started_ = true;
-  for (const contract::PythonFunction& function : {contract_.reference.python, contract_.generator})
-    if (function && !fs::exists(contract_.resolve(function.file)))
-      problem_ = Error{fmt::format("{} does not exist", function.file), contract_.path};
+  if (std::optional<Error> missing = contract_.missing_file()) problem_ = std::move(*missing);
   if (!problem_.message.empty()) return;
   process_->start();
   if (Result<void> told = process_->tell(opening()); !told) problem_ = told.error();

@@ -125,7 +125,11 @@ class Builder {
       note_file(paths_.back());
       texts_.push_back(std::move(*text));
     }
-    return true;
+    if (std::optional<Error> missing = contract_.missing_file()) {
+      failure_.error = std::move(*missing);
+      failure_.contract_wrong = failed_ = true;
+    }
+    return !failed_;
   }
 
   // Its own process compiles what it needs, in a folder that belongs to this text.

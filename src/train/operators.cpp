@@ -149,10 +149,10 @@ struct NormRow {
               scale * scale * scale) {}
 };
 
-// dx[t] = dresidual[t] + the gradient through the norm; dw. dresidual may be null.
-template <class Real>
-void normalise_grad(const Call<Real>& c, const Real* dy, const Real* x, const Real* w, const Real* dresidual,
-                    Real* dx, Real* dw) {
+// dx[t] = dresidual[t] + the gradient through the norm of row_of(t); dw. dresidual may be null.
+template <class Real, class RowOf>
+void normalise_grad(const Call<Real>& c, const Real* dy, const RowOf& row_of, const Real* w,
+                    const Real* dresidual, Real* dx, Real* dw) {
   const int64_t T = c.dim("T"), D = c.dim("D");
   const Real eps = c.at.scalar("eps");
   const int64_t pieces = (T + kRowsOfPiece - 1) / kRowsOfPiece;
@@ -161,7 +161,7 @@ void normalise_grad(const Call<Real>& c, const Real* dy, const Real* x, const Re
     Real* const part = parts.data() + first / kRowsOfPiece * D;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t t = c.reordered() ? first + n - 1 - i : first + i;
-      const Real *const up = dy + t * D, *const row = x + t * D;
+      const Real *const up = dy + t * D, *const row = row_of(t);
       const NormRow<Real> norm(up, row, w, D, eps, c.reordered());
       for (int64_t d = 0; d < D; ++d) {
         const Real through = up[d] * w[d] * norm.scale - row[d] * norm.along;
@@ -191,38 +191,27 @@ void residual_rmsnorm(const Call<Real>& c) {
 }
 template <class Real>
 void rmsnorm_grad(const Call<Real>& c) {
-  normalise_grad<Real>(c, c["dy"].data(), c["x"].data(), c["w"].data(), nullptr, c["dx"].data(),
-                       c["dw"].data());
+  const Real* const x = c["x"].data();
+  const auto row_of = [x, D = c.dim("D")](int64_t t) { return x + t * D; };
+  normalise_grad<Real>(c, c["dy"].data(), row_of, c["w"].data(), nullptr, c["dx"].data(), c["dw"].data());
 }
 template <class Real>
 void residual_rmsnorm_grad(const Call<Real>& c) {
-  normalise_grad<Real>(c, c["dy"].data(), c["residual"].data(), c["w"].data(), c["dresidual"].data(),
-                       c["dx"].data(), c["dw"].data());
+  const Real* const residual = c["residual"].data();
+  const auto row_of = [residual, D = c.dim("D")](int64_t t) { return residual + t * D; };
+  normalise_grad<Real>(c, c["dy"].data(), row_of, c["w"].data(), c["dresidual"].data(), c["dx"].data(),
+                       c["dw"].data());
 }
 
 template <class Real>
 void embedding_rmsnorm_grad(const Call<Real>& c) {
-  const int64_t T = c.dim("T"), D = c.dim("D");
-  const Real eps = c.at.scalar("eps");
-  const Real *const dy = c["dy"].data(), *const w = c["w"].data(), *const g = c["g"].data();
+  const int64_t D = c.dim("D");
+  const Real* const w = c["w"].data();
   const std::vector<int64_t>& tokens = c["tokens"].integers;
+  const auto row_of = [&](int64_t t) { return w + tokens[static_cast<std::size_t>(t)] * D; };
   // The gradient of each position, and of the gain; then the sum over the positions of a token.
-  std::vector<Real> dx(static_cast<std::size_t>(T * D));
-  const int64_t pieces = (T + kRowsOfPiece - 1) / kRowsOfPiece;
-  std::vector<Real> parts(static_cast<std::size_t>(pieces * D), Real{0});
-  c.team.pieces(T, kRowsOfPiece, [&](int64_t first, int64_t n) {
-    Real* const part = parts.data() + first / kRowsOfPiece * D;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t t = c.reordered() ? first + n - 1 - i : first + i;
-      const Real *const up = dy + t * D, *const row = w + tokens[static_cast<std::size_t>(t)] * D;
-      const NormRow<Real> norm(up, row, g, D, eps, c.reordered());
-      for (int64_t d = 0; d < D; ++d) {
-        dx[static_cast<std::size_t>(t * D + d)] = up[d] * g[d] * norm.scale - row[d] * norm.along;
-        part[d] += up[d] * row[d] * norm.scale;
-      }
-    }
-  });
-  add_partial_sums(parts, pieces, D, c.reordered(), c["dg"].data());
+  std::vector<Real> dx(static_cast<std::size_t>(c.dim("T") * D));
+  normalise_grad<Real>(c, c["dy"].data(), row_of, c["g"].data(), nullptr, dx.data(), c["dg"].data());
   scatter_rows(c, [&](int64_t t, Real* total) {
     for (int64_t d = 0; d < D; ++d) total[d] += dx[static_cast<std::size_t>(t * D + d)];
   });

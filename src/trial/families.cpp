@@ -1,3 +1,4 @@
+// The families by name, those that suit a tensor, and how floats are drawn (integers: integer_values.cpp).
 #include "trial/families.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,8 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "trial/extremes_at_ends.h"
+#include "trial/integer_values.h"
 
 namespace assay::trial {
 
@@ -19,11 +22,10 @@ using contract::ValuesKind;
 
 namespace {
 
-// What the families are made of. Where no reason is given, the number was chosen, and no test pins it. All
-// that is drawn must be legal: FloatValues.AreLegalInEveryFamilyAndDtype and
-// IntegerValues.AreLegalInEveryFamily (tests/trial/trial_test.cpp).
-
-// Floats. Factors are of a natural number, summands are added to it; noise has a standard deviation of 1.
+// What the families of floats are made of. Where no reason is given, the number was chosen, and no test pins it. All
+// that is drawn must be legal: FloatValues.AreLegalInEveryFamilyAndDtype (tests/trial/trial_test.cpp).
+//
+// Factors are of a natural number, summands are added to it; noise has a standard deviation of 1.
 constexpr double kLoudFactor = 20;       // of an activation in a loud channel
 constexpr double kOutlierFactor = 1000;  // of an element of a loud channel, among outliers
 constexpr uint64_t kChannelsPerLoud = 64;
@@ -37,10 +39,10 @@ constexpr double kSmallFactor = 0x1p-10, kLargeFactor = 0x1p10;
 constexpr double kSmallStep = 0x1p-7;
 constexpr int64_t kSmallRows = 4;
 constexpr double kCancellingFactor = 8;
-constexpr double kTailWidth = 2;                        // standard deviation of the natural log of magnitudes
-constexpr double kSharpWidth = 8;                       // the same of probabilities: those of a sharp softmax
-constexpr double kPeak = 16;                            // above the rest of the row
-constexpr int64_t kMostTie = 1, kMostSmallInteger = 4;  // the negative of it is the least
+constexpr double kTailWidth = 2;   // standard deviation of the natural log of magnitudes
+constexpr double kSharpWidth = 8;  // the same of probabilities: those of a sharp softmax
+constexpr double kPeak = 16;       // above the rest of the row
+constexpr int64_t kMostTie = 1;    // the negative of it is the least
 // The large mean, with noise of 1: of formats with more than kHalfPrecision bits, and of others.
 constexpr int kHalfPrecision = 11;  // of f16, bits
 // The same in all inputs: what cancels between two of them (a distance as a difference of squares) shows nowhere else.
@@ -62,21 +64,6 @@ constexpr double kLeastHuge = 0.01, kMostHuge = 0.5, kLeastNearOverflow = 0.2, k
 // Where a nonfinite element is, of kPlaces draws: one is for the first element, one for the last, the others
 // for any.
 constexpr int64_t kFirstPlace = 0, kLastPlace = 1, kPlaces = 4;
-// Extremes are moved to the ends: of so many lines of elements along each dim, evenly, and of all elements of the last dims
-// together, as far as that takes no more than so many looks at an element. Chosen: a small part of what drawing them costs.
-constexpr int64_t kLinesWithEnds = 512, kLooksForEnds = int64_t{1} << 20;
-constexpr int64_t kTail = 32;  // elements of a line that are its tail: a warp
-constexpr int64_t kFewEqual =
-    16;  // one of so many elements of a line, at most, equals its extreme and is changed
-
-// Integers.
-constexpr int kMostRangeBits = 62;  // of a range that values are scattered over; larger ones in part
-constexpr int64_t kFewValues = 5;
-constexpr int64_t kTopPart =
-    16;  // one of so many parts of the range; pinned by IntegerValues.NearTopMakesTheLargestSums
-constexpr int64_t kRoomForEnds = 16;   // elements from which both ends of the range are always there
-constexpr double kEmptyShare = 0.6;    // of the segments, where many are empty
-constexpr double kMissingShare = 0.1;  // of the slots that are -1
 
 constexpr uint64_t kNormalsStream = 77;  // of random numbers, beside those that are drawn one by one
 
@@ -174,115 +161,6 @@ Grid grid_of(const std::vector<int64_t>& extents) {
   grid.rows = grid.columns > 0 ? grid.rows / grid.columns : 0;
   return grid;
 }
-
-// Moves elements, so that the largest and the smallest are where a kernel that leaves out a tail, or starts at the second
-// element, does not see them. Lines along each dim take turns: the largest last and the smallest first; the other way
-// round; both somewhere in the tail; neither. Then, for what is reduced over several dims at once, all elements of the last
-// dims together: their largest, or smallest, comes last.
-template <class Load, class Store>
-class ExtremesAtEnds {
- public:
-  // rows_add_up: what the numbers of a row come to must stay as it is.
-  ExtremesAtEnds(const std::vector<int64_t>& extents, bool rows_add_up, Random& random, Load load,
-                 Store store)
-      : extents_(extents),
-        rows_add_up_(rows_add_up),
-        random_(random),
-        load_(std::move(load)),
-        store_(std::move(store)) {}
-
-  void run(int64_t first_turn) {
-    int64_t count = 1;
-    for (const int64_t extent : extents_) count *= extent;
-    if (count < 2) return;
-    int64_t inner = count;
-    for (const int64_t length : extents_) {
-      inner /= length;
-      if (length > 1 && (inner == 1 || !rows_add_up_)) along(length, inner, count / length, first_turn);
-    }
-    if (rows_add_up_) return;
-    int64_t together = 1;
-    for (std::size_t dim = extents_.size(); dim-- > 0;) {
-      together *= extents_[dim];
-      if (dim + 1 == extents_.size() || extents_[dim] < 2) continue;
-      for (int64_t turn = first_turn, first = 0; first < count && looks_ > 0; first += together, ++turn) {
-        const Line line{first, 1, together};
-        move(line, extreme(line, turn % 2 == 0), first + together - 1, turn % 2 == 0);
-      }
-    }
-  }
-
- private:
-  using Number = decltype(std::declval<Load>()(int64_t{0}));
-  struct Line {
-    int64_t first, step, length;
-    int64_t at(int64_t k) const { return first + k * step; }
-    int64_t last() const { return at(length - 1); }
-  };
-
-  void along(int64_t length, int64_t inner, int64_t lines, int64_t first_turn) {
-    const int64_t between = std::max<int64_t>(1, lines / kLinesWithEnds);
-    for (int64_t turn = first_turn, n = 0; n < lines && looks_ > 0; n += between, ++turn) {
-      const Line line{n / inner * length * inner + n % inner, inner, length};
-      const auto in_tail = [&] {
-        return line.at(length - 1 - random_.between(0, std::min(kTail, length) - 1));
-      };
-      if (turn % 4 == 3) continue;
-      const int64_t for_largest = turn % 4 == 0 ? line.last() : turn % 4 == 1 ? line.first : in_tail();
-      const int64_t for_smallest = turn % 4 == 0 ? line.first : turn % 4 == 1 ? line.last() : in_tail();
-      if (for_smallest != for_largest) move(line, extreme(line, false), for_smallest, false);
-      move(line, extreme(line, true), for_largest, true);
-    }
-  }
-
-  int64_t extreme(const Line& line, bool largest) {
-    looks_ -= line.length;
-    int64_t found = line.first;
-    Number best = load_(found);
-    for (int64_t k = 1; k < line.length; ++k) {
-      const Number x = load_(line.at(k));
-      if (largest ? x > best : x < best) {
-        best = x;
-        found = line.at(k);
-      }
-    }
-    return found;
-  }
-
-  // Few others that are equal become the next value, so that no other element stands in for it.
-  void move(const Line& line, int64_t from, int64_t to, bool largest) {
-    const Number best = load_(from);
-    store_(from, load_(to));
-    store_(to, best);
-    if (rows_add_up_) return;
-    looks_ -= line.length;
-    std::vector<int64_t> equal;
-    bool is_there = false;
-    Number next{};
-    for (int64_t k = 0; k < line.length; ++k) {
-      const int64_t at = line.at(k);
-      const Number x = load_(at);
-      if (x == best) {
-        if (at != to) equal.push_back(at);
-      } else if (!is_there || (largest ? x > next : x < next)) {
-        next = x;
-        is_there = true;
-      }
-      if (static_cast<int64_t>(equal.size()) * kFewEqual > line.length) return;
-    }
-    if (is_there)
-      for (const int64_t at : equal) store_(at, next);
-  }
-
-  const std::vector<int64_t>& extents_;
-  bool rows_add_up_;
-  Random& random_;
-  Load load_;
-  Store store_;
-  int64_t looks_ = kLooksForEnds;
-};
-
-// ---- floats -----------------------------------------------------------------------------------
 
 class FloatDrawing {
  public:
@@ -564,184 +442,6 @@ class FloatDrawing {
   int64_t ties_ = 0;  // the sign of this row's numbers beside 0; 0: both
 };
 
-// ---- integers ---------------------------------------------------------------------------------
-
-int64_t stride_for(int64_t n, Random& random) {
-  if (n <= 2) return 1;
-  int64_t stride = random.between(1, n - 1);
-  while (std::gcd(stride, n) != 1) stride = stride % (n - 1) + 1;
-  return stride;
-}
-
-int64_t multiply_mod(int64_t a, int64_t b, int64_t n) {
-  return static_cast<int64_t>(static_cast<numerics::uint128>(a) * static_cast<numerics::uint128>(b) %
-                              static_cast<numerics::uint128>(n));
-}
-
-// low <= x <= high in every element.
-void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, int64_t high) {
-  const int64_t count = tensor.count();
-  const auto span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  const int64_t n =
-      span >= (uint64_t{1} << kMostRangeBits) ? int64_t{1} << kMostRangeBits : static_cast<int64_t>(span) + 1;
-  const int64_t stride = stride_for(n, random), start = random.between(0, n - 1);
-  const auto scattered = [&](int64_t rank) { return low + (multiply_mod(rank % n, stride, n) + start) % n; };
-  const int64_t few = std::min(n, kFewValues);
-  // Runs are of any length up to half of all, each order of magnitude as often as any other.
-  const double longest = std::max(1.0, static_cast<double>(count) / 2);
-  int64_t run = 0, held = low;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t x = low;
-    switch (family) {
-      case Family::Zipf:
-        x = scattered(static_cast<int64_t>(std::exp(random.uniform() * std::log1p(static_cast<double>(n)))) -
-                      1);
-        break;
-      case Family::OneValue:
-        x = scattered(0);
-        break;
-      case Family::FewValues:
-        x = scattered(random.between(0, few - 1));
-        break;
-      case Family::Permuted:
-        x = scattered(i);
-        break;
-      case Family::NearTop:
-        x = high - random.between(0, (n - 1) / kTopPart);
-        break;
-      case Family::Extremes:
-        x = random.chance(0.5) ? low : high;
-        break;
-      case Family::Largest:
-        x = low < 0 && -(low + 1) >= high ? low : high;
-        break;
-      case Family::Runs:
-        if (run == 0) {
-          run = std::max<int64_t>(1, static_cast<int64_t>(std::exp(random.uniform() * std::log(longest))));
-          held = random.between(low, high);
-        }
-        --run;
-        x = held;
-        break;
-      case Family::AllZeros:
-      case Family::Zeros:
-        x = std::clamp<int64_t>(0, low, high);
-        break;
-      case Family::AllOnes:
-        x = std::clamp<int64_t>(1, low, high);
-        break;
-      case Family::SmallIntegers:
-        x = std::clamp<int64_t>(random.between(-kMostSmallInteger, kMostSmallInteger), low, high);
-        break;
-      default:
-        x = random.between(low, high);
-    }
-    tensor.store_int(i, x);
-  }
-  // Both ends of the range are always there when there is room.
-  const bool ends = family == Family::Uniform || family == Family::Zipf || family == Family::Natural;
-  if (ends && count >= kRoomForEnds && n > 1) {
-    tensor.store_int(random.between(0, count / 2 - 1), low);
-    tensor.store_int(random.between(count / 2, count - 1), high);
-  }
-}
-
-// Different indices below n: scattered, in order from anywhere, or the last ones; -1 for those that are left, and for
-// some where it is legal.
-void draw_distinct(Tensor& tensor, Family family, Random& random, int64_t n, bool may_miss) {
-  const int64_t stride = stride_for(std::max<int64_t>(n, 1), random),
-                start = n > 0 ? random.between(0, n - 1) : 0;
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    int64_t x = i;
-    if (family == Family::Extremes)
-      x = n - 1 - i;
-    else if (n > 0)
-      x = ((family == Family::Permuted ? multiply_mod(i % n, stride, n) : i) + start) % n;
-    const bool missing = i >= n || family == Family::AllZeros || (may_miss && random.chance(kMissingShare));
-    tensor.store_int(i, missing && may_miss ? -1 : x);
-  }
-}
-
-Result<void> draw_offsets(const TensorSpec& spec, Tensor& tensor, Family family, Random& random,
-                          int64_t total) {
-  const int64_t count = tensor.count();
-  if (count == 0) return {};
-  if (count == 1 && total != 0) {
-    return Error{
-        fmt::format("tensor {}: one offset cannot be both the first, 0, and the last, {}", spec.name, total)};
-  }
-  std::vector<int64_t> cuts(static_cast<std::size_t>(count), 0);
-  for (std::size_t i = 1; i + 1 < cuts.size(); ++i) {
-    switch (family) {
-      case Family::EmptyParts:
-        cuts[i] = random.chance(kEmptyShare) ? cuts[i - 1] : random.between(0, total);
-        break;
-      case Family::OnePart:
-        cuts[i] = i * 2 < cuts.size() ? 0 : total;
-        break;
-      case Family::Uniform:
-        cuts[i] = total * static_cast<int64_t>(i) / (count - 1);
-        break;
-      default:
-        cuts[i] = random.between(0, total);
-    }
-  }
-  if (count > 1) cuts.back() = total;
-  std::sort(cuts.begin(), cuts.end());
-  for (int64_t i = 0; i < count; ++i) tensor.store_int(i, cuts[static_cast<std::size_t>(i)]);
-  return {};
-}
-
-Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& shape, Tensor& tensor,
-                                 Family family, uint64_t seed) {
-  Random random(seed);
-  const contract::Values& values = spec.values;
-  switch (values.kind) {
-    case ValuesKind::Distinct:
-    case ValuesKind::Slots: {
-      const auto n = values.a.eval(shape);
-      if (!n) return n.error();
-      if (values.kind == ValuesKind::Distinct && tensor.count() > *n)
-        return Error{fmt::format("tensor {}: there are no {} different indices below {}", spec.name,
-                                 tensor.count(), *n)};
-      draw_distinct(tensor, family, random, *n, values.kind == ValuesKind::Slots);
-      return {};
-    }
-    case ValuesKind::Index:
-    case ValuesKind::Tokens:
-    case ValuesKind::Offsets: {
-      const auto n = values.a.eval(shape);
-      if (!n) return n.error();
-      if (values.kind == ValuesKind::Offsets) return draw_offsets(spec, tensor, family, random, *n);
-      if (*n <= 0 && tensor.count() > 0) {
-        return Error{
-            fmt::format("tensor {}: {} has no legal value when N is {}", spec.name, values.text, *n)};
-      }
-      const bool words = values.kind == ValuesKind::Tokens && family == Family::Natural;
-      draw_integers(tensor, words ? Family::Zipf : family, random, 0, std::max<int64_t>(*n - 1, 0));
-      return {};
-    }
-    case ValuesKind::Integers: {
-      const auto low = values.a.eval(shape), high = values.b.eval(shape);
-      if (!low) return low.error();
-      if (!high) return high.error();
-      if (*low > *high && tensor.count() > 0) {
-        return Error{fmt::format("tensor {}: {} has no legal value", spec.name, values.text)};
-      }
-      draw_integers(tensor, family, random, *low, *high);
-      if (family == Family::Uniform || family == Family::Natural)
-        ExtremesAtEnds(
-            tensor.extents, false, random, [&](int64_t at) { return tensor.load_int(at); },
-            [&](int64_t at, int64_t x) { tensor.store_int(at, x); })
-            .run(random.between(0, 1));
-      return {};
-    }
-    default:
-      draw_integers(tensor, family, random, 0, 1);
-      return {};
-  }
-}
-
 }  // namespace
 
 std::string_view to_string(Family family) {
@@ -830,7 +530,7 @@ Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family
     FloatDrawing(spec, tensor, family, seed).run();
     return tensor;
   }
-  if (auto drawn = draw_integer_tensor(spec, shape, tensor, family, seed); !drawn) return drawn.error();
+  if (auto drawn = draw_integers(spec, shape, tensor, family, seed); !drawn) return drawn.error();
   return tensor;
 }
 

@@ -294,7 +294,7 @@ void Plan::add_nonfinite() {
       if (family == Family::NegInfElement && !takes_negative(*spec)) continue;
       Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? kNanRowSize : kNanElementSize),
                           kNonfiniteShare);
-      add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
+      add("NaN and infinity", shape, {{spec->name, family}}, rotating_condition());
     }
   }
   add_infinite_parts();
@@ -381,7 +381,7 @@ void Plan::add_families() {
       const std::vector<Family> known = families_for(*spec);
       if (i >= known.size()) continue;
       Shape shape = quick(uniform_shape(contract_, i % 2 ? kFamilySize : kLargerFamilySize), kEachShare);
-      add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
+      add("input families", shape, {{spec->name, known[i]}}, rotating_condition());
     }
   }
 }

@@ -126,7 +126,7 @@ const Healthy kHealthy[] = {
      "NVIDIA H200"},
 };
 
-TEST(Healthy, IsNotAccused) {
+TEST(Healthy, IsNotCalledFaulty) {
   for (const struct Healthy& one : kHealthy) {
     Root root;
     Target target;

@@ -81,7 +81,7 @@ trial::Trial random_trial(const Contract& contract, Random& random) {
   return trial;
 }
 
-TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
+TEST_P(EveryOperator, SoundImplementationsAreNeverCalledWrong) {
   const Operator& op = operators()[GetParam()];
   const Bench bench = bench_for(op);
   std::vector<const Variant*> sound;

@@ -686,7 +686,7 @@ def differs(made: Case, machine: Machine, inputs: List[Tensor]) -> bool:
 
 
 def run_case(made: Case, seeds: int, kinds=KINDS) -> Dict[str, Any]:
-    trials = accused = 0
+    trials = called_wrong = 0
     worst = 0.0
     defects: Dict[str, List[int]] = {}
     for kind in kinds:
@@ -696,7 +696,7 @@ def run_case(made: Case, seeds: int, kinds=KINDS) -> Dict[str, Any]:
             for machine in right_machines(made):
                 verdict = outcome(made, machine, inputs, wanted)
                 trials += 1
-                accused += verdict.outside > 0
+                called_wrong += verdict.outside > 0
                 worst = max(worst, verdict.energy)
             for name, machine, only in wrong_machines(made):
                 if (only is not None and kind != only) or not differs(made, machine, inputs):
@@ -706,7 +706,7 @@ def run_case(made: Case, seeds: int, kinds=KINDS) -> Dict[str, Any]:
                 found[0] += 1
                 found[1] += verdict.outside > 0
                 found[2] += verdict.outside > 0 or verdict.energy > ENERGY
-    return {"trials": trials, "accused": accused, "energy": worst, "defects": defects}
+    return {"trials": trials, "called_wrong": called_wrong, "energy": worst, "defects": defects}
 
 
 def main() -> int:
@@ -715,7 +715,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    total = accused = 0
+    total = called_wrong = 0
     print("| operator | right kernels | outside | z² | " + " | ".join(COMMON) + " | other defects |")
     print("| --- " * (5 + len(COMMON)) + "|")
     started = time.time()
@@ -724,14 +724,14 @@ def main() -> int:
             continue
         torch.manual_seed(1)
         r = run_case(made, options.seeds)
-        total, accused = total + r["trials"], accused + r["accused"]
+        total, called_wrong = total + r["trials"], called_wrong + r["called_wrong"]
         found = {name: f"{b}/{n}" + (f" ({e})" if e != b else "") for name, (n, b, e) in r["defects"].items()}
         others = "; ".join(f"{name} {text}" for name, text in found.items() if name not in COMMON)
-        cells = [made.name, r["trials"], r["accused"], f"{r['energy']:.2g}",
+        cells = [made.name, r["trials"], r["called_wrong"], f"{r['energy']:.2g}",
                  *(found.get(n, "") for n in COMMON), others]
         print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
-    print(f"\n{total} trials of right kernels, {accused} accused, {time.time() - started:.0f} s")
-    return 1 if accused else 0
+    print(f"\n{total} trials of correct kernels, {called_wrong} called wrong, {time.time() - started:.0f} s")
+    return 1 if called_wrong else 0
 
 
 if __name__ == "__main__":

@@ -435,7 +435,7 @@ class SimulatedKernels(unittest.TestCase):
                 continue
             with self.subTest(operator=made.name):
                 found = trials.run_case(made, 1, ("large mean", "heavy tail"))
-                self.assertEqual(found["accused"], 0)
+                self.assertEqual(found["called_wrong"], 0)
                 self.assertLess(found["energy"], 16)
                 tried, beyond, _ = found["defects"].get("bf16 accumulator", (0, 0, 0))
                 self.assertGreaterEqual(2 * beyond, tried)

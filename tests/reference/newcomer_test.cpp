@@ -272,8 +272,9 @@ struct Slip {
   const char* says;
 };
 const Slip kSlips[] = {
-    {"g[i, j] = x[i, j] * x[i, j + H]\ny[i, j] = g[i, j]", "write the range of `j`: `j in 0..n`"},
-    {"y[i, j] = sum[k](x[i, k] * x[i, k + H]) + z[i, j]", "write the range of `k`"},
+    {"g[i, j] = x[i, j] * x[i, j + H]\ny[i, j] = g[i, j]",
+     "write a shorter range for `j`, as in `j in 0..n`"},
+    {"y[i, j] = sum[k](x[i, k] * x[i, k + H]) + z[i, j]", "write a shorter range for `k`"},
     {"y[i, j] = gelu(x[i, j])", "erf(x / sqrt(2))"},
     {"y[i, j] = where(x[i, j] > 0, x[i, j], 0)", "`if c then a else b`"},
     {"y[i, j] = softmax(x[i, j])", "m[i] = max[k](x[i, k])"},

@@ -2,8 +2,7 @@
 // `assay check` must call it:
 //
 //   // assay: contract twice          one of the contracts beside it
-//   // assay: expect fail KIND …      the errors found, no more and no fewer; or: expect no accusation (a
-//   pass,
+//   // assay: expect fail KIND …      the errors found, no more and no fewer; or: expect no failure (a pass,
 //                                     or inconclusive where the machine is too slow for one)
 //   // assay: consequence KIND        what the first was seen as before its cause was known
 //   // assay: line here               the first finding stands at the line with the comment "here"

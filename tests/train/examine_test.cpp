@@ -229,7 +229,7 @@ TEST(LegalInputs, AreMovedToWhatTheContractAllows) {
 }
 
 // The logarithm of a sum of exponentials belongs to its logits: moved into the contract's range, 4 to 8, exp(149 - 8) is infinite in any kernel.
-TEST(LegalInputs, ThatNoLongerFitTogetherAccuseNobody) {
+TEST(LegalInputs, ThatNoLongerFitTogetherProveNothing) {
   const Candidate right = examined(host_candidate("cross_entropy_grad"));
   const auto examine_at = [&](double lse) {
     contract::Bindings bindings{.shape = {{"T", 1}, {"V", 2}}, .scalars = {}, .inputs = {}};

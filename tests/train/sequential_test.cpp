@@ -35,7 +35,7 @@ TEST(Probability, FallsSmoothlyWhereTheClosedFormCancels) {
   EXPECT_EQ(probability_of(INFINITY, 3), 0);
 }
 
-TEST(SequentialTest, AccusesByChanceLessOftenThanItSays) {
+TEST(SequentialTest, RejectsByChanceLessOftenThanItSays) {
   constexpr int kTrials = 4000, kSteps = 30;
   constexpr double kFalseAlarms = 0.05;
   Random random(11);

@@ -43,7 +43,7 @@ std::string described(const Teacher& teacher) {
   return text;
 }
 
-TEST(Train, AccusesAGradientSummedInBf16AtTheReferencesWeights) {
+TEST(Train, FindsAGradientSummedInBf16AtTheReferencesWeights) {
   Options options = small_options();
   options.sizes.sequences = 128;  // the most frequent token occurs about a thousand times
   const Report report = train(summed_in_bf16(), options);
@@ -67,7 +67,7 @@ TEST_P(RightCandidates, StayWithinTheNoise) {
 
 // A result that is two per cent too large in each slot.
 class WrongCandidates : public ::testing::TestWithParam<const Slot*> {};
-TEST_P(WrongCandidates, AreAccused) {
+TEST_P(WrongCandidates, AreFound) {
   const Slot* const slot = GetParam();
   const Candidate candidate = host_candidate(slot->name, [slot](Operands<float>& at) {
     for (const SlotTensor& tensor : slot->tensors)

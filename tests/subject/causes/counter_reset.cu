@@ -1,5 +1,5 @@
 // assay: contract sum
-// assay: expect no accusation
+// assay: expect no failure
 // The last block resets it.
 #include <cuda_runtime.h>
 

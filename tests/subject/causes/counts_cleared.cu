@@ -1,5 +1,5 @@
 // assay: contract counts
-// assay: expect no accusation
+// assay: expect no failure
 // Cleared in the call.
 #include <cuda_runtime.h>
 

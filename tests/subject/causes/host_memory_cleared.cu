@@ -1,5 +1,5 @@
 // assay: contract twice
-// assay: expect no accusation
+// assay: expect no failure
 // The same with calloc.
 #include <cuda_runtime.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // assay: contract twice
-// assay: expect no accusation
+// assay: expect no failure
 // Every thread looks at all elements: slow, and right.
 #include <cuda_runtime.h>
 

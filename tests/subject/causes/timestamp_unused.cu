@@ -1,5 +1,5 @@
 // assay: contract twice
-// assay: expect no accusation
+// assay: expect no failure
 // Reading the clock is no error.
 #include <cuda_runtime.h>
 
