@@ -24,17 +24,35 @@ namespace {
 
 // More than a page can draw or a reader look at; the largest and longest are kept.
 constexpr std::size_t kMostAllocations = 4000, kMostOperations = 20000;
-constexpr std::size_t kMostFindings = 1000;
+constexpr std::size_t kMostFindings = 1000, kMostFailures = 1000;
 constexpr std::size_t kMostBlocks = 4000;  // of a pool
 constexpr std::size_t kMostFrames = 12, kLongestName = 80;
+
+// Of PyTorch's operators on the virtual GPU.
+bool is_of_virtual_gpu(const Frame& frame) {
+  return frame.where.file.find("/assay/virtual/") != std::string::npos;
+}
 
 // The program's own line, as far as it is known.
 std::string place_of(const std::vector<Frame>& stack) {
   const evidence::HostPlace host{.stack = stack};
   if (const Frame* own = own_frame(host); own && own->where.line > 0) return text_of(*own);
+  // No Python code called the operator: torch's autograd has threads of its own.
+  if (!stack.empty() && std::ranges::all_of(stack, is_of_virtual_gpu))
+    return "a thread of PyTorch, as in a backward pass";
   for (const Frame& frame : stack)
     if (frame.where.line > 0) return text_of(frame);
   return stack.empty() ? "" : stack.front().function;
+}
+
+// The line that called the program's own line, of the same program: many programs allocate in one function of their own.
+std::string caller_of(const std::vector<Frame>& stack) {
+  const std::string place = place_of(stack);
+  const auto at = std::ranges::find(stack, place, [](const Frame& frame) { return text_of(frame); });
+  if (at == stack.end()) return "";
+  const evidence::HostPlace rest{.stack = {at + 1, stack.end()}};
+  const Frame* own = own_frame(rest);
+  return own && own->where.line > 0 ? text_of(*own) : "";
 }
 
 // What many allocations and operations have in common, made once, as JSON: the lines of a stack, and names.
@@ -42,12 +60,13 @@ class SharedText {
  public:
   explicit SharedText(const Activity& activity) : stacks_(activity.stacks.size()), activity_(activity) {}
 
-  // "place":"…","stack":["…","…"]
+  // "place":"…","caller":"…","stack":["…","…"]
   const std::string& stack(std::size_t at) {
     std::string& made = stacks_[at];
     if (!made.empty()) return made;
     const std::vector<Frame>& stack = activity_.stacks[at];
-    made = "\"place\":" + json_string(place_of(stack)) + ",\"stack\":[";
+    made = "\"place\":" + json_string(place_of(stack)) + ",\"caller\":" + json_string(caller_of(stack)) +
+           ",\"stack\":[";
     for (std::size_t i = 0; i < std::min(stack.size(), kMostFrames); ++i) {
       if (i > 0) made += ',';
       made += json_string(text_of(stack[i]));
@@ -99,6 +118,11 @@ void add(Pieces& text, const Allocation& one, SharedText& shared) {
   text << ",\"counted\":" << one.is_counted << ",\"never_written\":" << one.never_written
        << ",\"never_read\":" << one.never_read << ",\"last_use\":" << in_seconds(one.last_use).view()
        << ",\"writer\":" << shared.writer(one) << ',' << shared.stack(one.stack) << '}';
+}
+
+void add(Pieces& text, const OutOfMemory& one, SharedText& shared) {
+  text << "{\"seconds\":" << in_seconds(one.seconds).view() << ",\"bytes\":" << one.bytes
+       << ",\"free\":" << one.free << ',' << shared.stack(one.stack) << '}';
 }
 
 void add(Pieces& text, const Operation& one, SharedText& shared) {
@@ -221,6 +245,7 @@ void add_data(Pieces& text, const Activity& activity, const std::string& program
     held.push_back(activity.allocations[i].id);
   const Json counts = {{"allocations", activity.allocations.size()},
                        {"operations", activity.operations.size()},
+                       {"failures", activity.out_of_memory.size()},
                        {"findings", activity.findings.size()}};
   SharedText shared(activity);
   text << "{\"program\":" << json_string(program) << ",\"end\":" << in_seconds(activity.end).view()
@@ -236,6 +261,9 @@ void add_data(Pieces& text, const Activity& activity, const std::string& program
       text, ",\"operations\":", activity.operations,
       largest(activity.operations, kMostOperations, [](const Operation& one) { return one.end - one.begin; }),
       shared);
+  std::vector<std::size_t> failures(std::min(activity.out_of_memory.size(), kMostFailures));
+  std::iota(failures.begin(), failures.end(), std::size_t{0});
+  add_list(text, ",\"failures\":", activity.out_of_memory, failures, shared);
   text << ",\"pool\":" << dumped(pool_json(activity));
   text << ",\"findings\":" << dumped(findings_of(activity)) << '}';
 }

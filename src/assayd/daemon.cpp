@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -30,7 +32,10 @@ int64_t now_ns() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
-void say(const std::string& text) {
+// A line of the log; parts of it come from applications.
+void say(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   fmt::print(stderr, "assayd: {}\n", text);
 }
 
@@ -61,15 +66,29 @@ Result<void> give_to_group(const std::string& socket, const std::string& group) 
   return {};
 }
 
-// The file that came with a message; -1: none.
+// The file that came with a message; -1: none. An application sends one: further ones are closed.
 int file_of(msghdr& message) {
+  int first = -1;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    int file = -1;
-    std::memcpy(&file, CMSG_DATA(header), sizeof file);
-    return file;
+    for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(header) + at, sizeof file);
+      if (first < 0)
+        first = file;
+      else
+        close(file);
+    }
   }
-  return -1;
+  return first;
+}
+
+// As many applications as there are file descriptors for: two each, and some for everything else.
+std::size_t most_clients() {
+  constexpr rlim_t kOthers = 64, kOfAClient = 2;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= kOthers) return 1;
+  return std::min<std::size_t>(kMostClients, (limit.rlim_cur - kOthers) / kOfAClient);
 }
 
 }  // namespace
@@ -134,6 +153,17 @@ void Daemon::accept_clients() {
   for (int made = 0; made >= 0;) {
     made = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (made < 0) continue;
+    if (clients_.size() >= most_clients()) {
+      close(made);  // it asks again later
+      if (!std::exchange(is_crowded_, true))
+        say(fmt::format("{} applications are connected, and no more can be: {}", clients_.size(),
+                        clients_.size() == kMostClients ? "this is the limit"
+                                                        : "raise the limit of open files (ulimit -n)"));
+      const std::lock_guard lock(mutex_);
+      ++refused_;
+      continue;
+    }
+    is_crowded_ = false;
     clients_.push_back(std::make_unique<Client>());
     clients_.back()->socket = made;
   }
@@ -165,12 +195,33 @@ void Daemon::hear(Client& client) {
 }
 
 void Daemon::refuse(Client& client, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  refuse_locked(client, why);
+}
+
+void Daemon::refuse_locked(Client& client, const std::string& why) {
   say(fmt::format("an application is refused: {}", why));
   const std::string text = Json{{"refused", why}}.dump(-1, ' ', false, Json::error_handler_t::replace);
   send(client.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   client.is_gone = true;
-  const std::lock_guard lock(mutex_);
+  client.watched = nullptr;
   ++refused_;
+}
+
+// Builds that were deployed before and no application calls any more make room for new ones; those without an alarm first.
+bool Daemon::make_room() {
+  if (watched_.size() < options_.kernels) return true;
+  const auto is_idle = [&](const std::unique_ptr<Watched>& watched) {
+    return std::ranges::none_of(clients_,
+                                [&](const auto& client) { return client->watched == watched.get(); });
+  };
+  auto old = std::ranges::find_if(
+      watched_, [&](const auto& watched) { return is_idle(watched) && !has_alarm(*watched); });
+  if (old == watched_.end()) old = std::ranges::find_if(watched_, is_idle);
+  if (old == watched_.end()) return false;
+  say(fmt::format("{} makes room for another kernel: its metrics end", (*old)->name()));
+  watched_.erase(old);
+  return true;
 }
 
 void Daemon::admit(Client& client, int file) {
@@ -195,6 +246,8 @@ void Daemon::admit(Client& client, int file) {
       say(fmt::format("the certificate of {} is not valid: {}", client.watched->name(),
                       client.watched->certificate_problem));
     const std::lock_guard lock(mutex_);
+    if (!make_room())
+      return refuse_locked(client, fmt::format("assayd watches {} kernels already", watched_.size()));
     watched_.push_back(std::move(*made));
   }
   say(fmt::format("watching {} of {} (pid {}) on {}", client.watched->name(), client.application.program,

@@ -16,12 +16,18 @@
 
 namespace assay::assayd {
 
+// A kernel has up to 300 series, with all classes of shapes; a Prometheus takes some hundred thousand from one machine.
+inline constexpr std::size_t kMostKernels = 1000;
+// Each is asked in turn whether it has a sample.
+inline constexpr std::size_t kMostClients = 1000;
+
 struct DaemonOptions {
   std::string socket;      // path
   std::string state;       // folder
   std::string public_key;  // PEM; empty: certificates are not checked
   std::string group;       // whose members may connect; empty: only this user
   uint64_t captures = 100;
+  std::size_t kernels = kMostKernels;  // that are watched at a time, builds of earlier deployments included
 };
 
 // Of one kernel: enough to see a pattern, and no flood.
@@ -50,6 +56,8 @@ class Daemon {
   void hear(Client& client);
   void admit(Client& client, int file);
   void refuse(Client& client, const std::string& why);
+  void refuse_locked(Client& client, const std::string& why);  // mutex_ is held
+  bool make_room();                                            // for another kernel; mutex_ is held
   bool judge_one(Client& client);
   void report(Client& client, const monitor::Sample& sample, const SampleVerdict& verdict);
   void raise(Client& client, const monitor::Sample& sample, const std::string& kind, const std::string& why,
@@ -70,6 +78,7 @@ class Daemon {
   std::mutex mutex_;  // of what metrics() reads
   std::vector<std::unique_ptr<Watched>> watched_;
   uint64_t refused_ = 0;
+  bool is_crowded_ = false;
 };
 
 }  // namespace assay::assayd

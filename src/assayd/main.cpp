@@ -1,8 +1,10 @@
 // assayd: judges the samples of applications that link libassay_monitor (docs/monitor.md).
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -57,14 +59,21 @@ int run(int argc, char** argv) {
   for (const int number : {SIGINT, SIGTERM}) std::signal(number, [](int) { stop = true; });
   std::signal(SIGHUP, [](int) { reload = true; });
   std::signal(SIGPIPE, SIG_IGN);
+  // The usual limit of open files is enough for a few hundred applications.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, std::max<rlim_t>(files.rlim_cur, 4096));
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
   assay::assayd::Daemon daemon(options);
   if (auto opened = daemon.open(); !opened) return fail(opened.error());
   assay::assayd::HttpServer server;
   if (auto started = server.start(listen, [&](std::string_view path) { return daemon.answer(path); });
       !started)
     return fail(started.error());
-  fmt::print("assayd {}: applications at {}, metrics at http://{}/metrics, files in {}\n", ASSAY_VERSION,
-             options.socket, server.address(), options.state);
+  fmt::print("assayd {}: applications at {}, metrics at {}{}, files in {}\n", ASSAY_VERSION, options.socket,
+             server.address().starts_with("unix:") ? "" : "http://",
+             server.address() + (server.address().starts_with("unix:") ? "" : "/metrics"), options.state);
   std::fflush(stdout);
   daemon.run(stop, reload);
   return 0;

@@ -21,11 +21,20 @@ namespace {
 // Above it, a capture names the library and holds no copy of it.
 constexpr std::size_t kLargestLibrary = 64 << 20;  // bytes
 constexpr std::size_t kDigits = 12;                // of a digest, in names
+// What is read of a library or a certificate: an application may name any file. Far above any library of kernels; two of
+// them fit into the memory that the systemd unit allows.
+constexpr std::size_t kLargestRead = std::size_t{1} << 30;  // bytes
+// Of a kernel in the names of files, of which a file system takes 255 bytes; mangled names of templates are longer.
+constexpr std::size_t kLongestName = 120;
+// Of an application's words in labels: a GPU's UUID has 40 characters, a MIG slice's at most 60.
+constexpr std::size_t kLongestUuid = 64;
 
 // A file that an application names. It may be anything, so pipes and devices are never read.
 std::string bytes_of(const std::string& path) {
   std::error_code error;
-  return std::filesystem::is_regular_file(path, error) ? text_of(path) : "";
+  if (!std::filesystem::is_regular_file(path, error)) return "";
+  auto bytes = read_file(path, kLargestRead);
+  return bytes ? std::move(*bytes) : "";
 }
 
 // As Prometheus wants label values, and as file names may be.
@@ -122,6 +131,7 @@ Result<Application> read_application(std::string_view description) {
     application.device = {device.at("kind").get<std::string>(), device.at("name").get<std::string>(),
                           device.at("uuid").get<std::string>()};
     application.pid = json.at("pid").get<int64_t>();
+    if (application.device.uuid.size() > kLongestUuid) return Error{"the UUID of its GPU is too long"};
     application.program = json.at("program").get<std::string>();
     while (application.program.ends_with('\n')) application.program.pop_back();
     return application;
@@ -163,7 +173,7 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
   watched->labels_ =
       fmt::format("kernel=\"{}\",contract=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel),
                   contract_digest, build, label_value(application.device.uuid));
-  watched->name_ = plain(fmt::format("{}-{}-{}-{}", kernel, contract_digest,
+  watched->name_ = plain(fmt::format("{}-{}-{}-{}", kernel.substr(0, kLongestName), contract_digest,
                                      build.empty() ? "unknown" : build, application.device.uuid));
   watched->seed_ = mix(static_cast<uint64_t>(std::time(nullptr)), hash(watched->name_));
   watched->check_certificate(application, public_key);
@@ -174,7 +184,7 @@ void Watched::check_certificate(const Application& application, const std::strin
   if (application.certificate.empty()) return;
   std::error_code error;
   const auto file = std::filesystem::is_regular_file(application.certificate, error)
-                        ? read_file(application.certificate)
+                        ? read_file(application.certificate, kLargestRead)
                         : Error{"there is no such file", application.certificate};
   if (file) certificate_sha256_ = certificate::sha256(*file);
   if (public_key.empty()) return;

@@ -58,7 +58,9 @@ Result<Bundle> decode_bundle(std::string_view text) {
   Bundle bundle{string_at(json, "/verificationMaterial/publicKey/hint"),
                 string_at(json, "/dsseEnvelope/payloadType"), *payload, *signature};
   if (encode(bundle) != text && encode(bundle, BundleForm::First) != text)
-    return Error{"this certificate was changed: it is not byte for byte in the form that Assay writes"};
+    return Error{
+        "this certificate was changed: it is not byte for byte as `assay certify` wrote it; "
+        "use the original"};
   return bundle;
 }
 

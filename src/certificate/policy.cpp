@@ -197,7 +197,8 @@ std::vector<std::string> unmet_age(const Policy& policy, const Certificate& cert
   constexpr double kClockDays = 1.0 / 24;  // clocks of two machines differ, by less than an hour
   if (days < -kClockDays) return {fmt::format("dated in the future: {}", certificate.created)};
   if (days > *policy.max_age_days)
-    return {fmt::format("made {:.1f} days ago; at most {:g} are allowed", days, *policy.max_age_days)};
+    return {fmt::format("made {:.1f} days ago; at most {:g} are allowed: certify again", days,
+                        *policy.max_age_days)};
   return {};
 }
 

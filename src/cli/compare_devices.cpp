@@ -128,7 +128,10 @@ int compare_devices_command(std::vector<std::string> args) {
   }
   if (const AutoDevice device = auto_device(); !device.both) {
     fmt::print(stderr, "assay: {}\n",
-               device.problem.empty() ? "there is no GPU to compare with" : device.problem);
+               device.problem.empty()
+                   ? "there is no GPU to compare with. Fix: use a machine that has one; `assay doctor` "
+                     "says what is missing here."
+                   : device.problem);
     return judge::exit_status(judge::Verdict::Inconclusive);
   }
   announce_cache();

@@ -89,8 +89,10 @@ Result<subject::Subject> subject_of(const Capture& capture, const contract::Cont
 
 class CaptureReplay {
  public:
-  CaptureReplay(const Capture& capture, const contract::Contract& contract, const subject::Subject& subject)
-      : capture_(capture), contract_(contract), subject_(subject) {}
+  // `gpu_problem`: why no GPU can be used, as far as is known; what is said if none turns out to be usable.
+  CaptureReplay(const Capture& capture, const contract::Contract& contract, const subject::Subject& subject,
+                const std::string& gpu_problem)
+      : capture_(capture), contract_(contract), subject_(subject), gpu_problem_(gpu_problem) {}
 
   // The outputs as they were captured.
   Result<Replayed> judge_captured() const {
@@ -132,6 +134,7 @@ class CaptureReplay {
       trial.families[input->name] = trial::Family::Problem;
     CheckOptions options;
     options.device = device;
+    if (device == Device::Cuda) options.device_problem = gpu_problem_;
     options.generator = [this](const contract::Shape&, uint64_t) {
       std::map<std::string, contract::Tensor> inputs;
       for (const auto& [name, tensor] : capture_.bindings.inputs) inputs.emplace(name, *tensor);
@@ -155,6 +158,7 @@ class CaptureReplay {
   const Capture& capture_;
   const contract::Contract& contract_;
   const subject::Subject& subject_;
+  const std::string& gpu_problem_;
 };
 
 struct Fault {
@@ -227,14 +231,11 @@ int replay_capture(const std::string& path, Device device, const std::string& js
   announce_cache();
   const auto subject = subject_of(*capture, *contract, folder.path());
   if (!subject) return complain(subject.error());
-  const CaptureReplay replay(*capture, *contract, *subject);
+  const CaptureReplay replay(*capture, *contract, *subject, gpu_problem);
   const auto captured = replay.judge_captured();
   if (!captured) return complain(captured.error());
   std::vector<Replayed> all = {*captured, replay.replay(Device::Virtual)};
-  if (!gpu_problem.empty())
-    all.push_back({.device = "GPU", .answer = Answer::Unknown, .why = gpu_problem});
-  else if (device == Device::Cuda)
-    all.push_back(replay.replay(Device::Cuda));
+  if (device == Device::Cuda) all.push_back(replay.replay(Device::Cuda));
   const Fault fault = fault_of(all[0], all[1], all.size() > 2 ? &all[2] : nullptr);
   print(path, *capture, all, fault);
   if (json.empty()) return status_of(fault);

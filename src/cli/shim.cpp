@@ -15,8 +15,10 @@
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/contract.h"
+#include "fatbinary/elf.h"
 #include "monitor/sample.h"
 #include "monitor/settings.h"
+#include "subject/entry.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -64,6 +66,10 @@ std::string joined(std::size_t count, const std::function<std::string(std::size_
 std::string literal(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
+    if (c == '\n') {
+      result += "\\n";
+      continue;
+    }
     if (c == '"' || c == '\\') result += '\\';
     result += c;
   }
@@ -238,6 +244,21 @@ Result<void> compile(const std::string& source, const fs::path& output) {
   return {};
 }
 
+// Why the shim cannot call this library, or must not take its place; empty: it can.
+std::string why_not_real(const std::string& library, const std::string& entry, const std::string& output) {
+  std::error_code error;
+  if (!fs::is_regular_file(library, error)) return "there is no such library";
+  if (fs::equivalent(library, output, error))
+    return "the shim would replace this library and then call itself; move the library, and name its new "
+           "place "
+           "with --library";
+  const auto bytes = read_file(library);
+  if (!bytes) return bytes.error().message;
+  const auto elf = fatbinary::read_elf(*bytes);
+  if (!elf) return elf.error().message;
+  return subject::why_missing(*elf, entry);
+}
+
 std::string absolute_path(const std::string& path) {
   return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
 }
@@ -277,8 +298,8 @@ int shim_command(std::vector<std::string> args) {
     plan.real = stem.filename().string() + ".real.so";
     if (auto built = build_to(*contract, stem.string() + ".real.so"); !built) return complain(built.error());
   } else {
-    if (std::error_code error; !fs::exists(library, error))
-      return complain({"there is no such library", library});
+    if (const std::string why = why_not_real(library, contract->kernel.entry, output); !why.empty())
+      return complain({why, library});
     plan.real = absolute_path(library);
   }
   if (!settings->trusted_source.empty()) {

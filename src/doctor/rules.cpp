@@ -56,7 +56,7 @@ std::optional<Problem> apply(const Rule& rule, const Facts& facts) {
   auto words = rule.judge(facts);
   if (!words) return std::nullopt;
   return Problem{.name = std::string(rule.name),
-                 .severity = rule.severity,
+                 .severity = words->severity.value_or(rule.severity),
                  .what = std::move(words->what),
                  .fix = std::move(words->fix),
                  .details = std::move(words->details),
@@ -153,12 +153,14 @@ std::vector<PassedRule> passed_rules(const Facts& facts, const std::vector<Probl
 
 std::vector<Problem> judge(const Facts& facts) {
   std::vector<Problem> problems;
-  if (why_none(facts).empty())
-    for (const Rule& rule : gpu_rules())
-      if (auto problem = apply(rule, facts)) {
-        problems.push_back(std::move(*problem));
-        break;
-      }
+  const bool has_gpu = why_none(facts).empty();
+  for (const Rule& rule : gpu_rules()) {
+    if (!has_gpu && rule.needs != Needs::Nothing) continue;
+    if (auto problem = apply(rule, facts)) {
+      problems.push_back(std::move(*problem));
+      break;
+    }
+  }
   for (const auto rules : {subject_rules(), state_rules()})
     for (const Rule& rule : rules)
       if (auto problem = apply(rule, facts)) problems.push_back(std::move(*problem));

@@ -1,7 +1,8 @@
 // What facts mean: a table of rules, each a pure function from facts to a problem, or none.
 //
 // Rules of the GPU are in the order of causes: of those that fire only the first is reported, because a driver that is
-// missing also fails, hangs and offers no device. All other rules are independent of each other.
+// missing also fails, hangs and offers no device. Without a GPU only those are asked that need none. All other rules are
+// independent of each other.
 //
 //   rules_gpu.cpp       why no kernel can run on the GPU
 //   rules_state.cpp     in which state the GPU and the host are
@@ -21,6 +22,7 @@ namespace assay::doctor {
 struct Advice {
   std::string what, fix;
   std::vector<std::string> details{};
+  std::optional<Severity> severity{};  // where it is not the rule's own
 };
 
 // Without which a rule says nothing.

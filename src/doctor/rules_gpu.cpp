@@ -190,8 +190,13 @@ Judged no_uvm(const Facts& facts) {
                                 : "run `nvidia-modprobe -u -c 0` as root"};
 }
 
+// A libcuda that hangs or crashes does so to every program that looks for a GPU, whether or not there is one.
 Judged hung(const Facts& facts) {
   if (facts.driver.run.end != ProbeEnd::TimedOut || facts.depth == Depth::Quick) return {};
+  if (!facts.shows_gpu())
+    return Advice{fmt::format("{} of {} has not returned after {:.0f} s, and there is no GPU",
+                              facts.driver.run.step, facts.libcuda.path, facts.driver.run.seconds),
+                  remove_from_path(facts.libcuda)};
   return Advice{
       fmt::format("{} has not returned after {:.0f} s", facts.driver.run.step, facts.driver.run.seconds),
       "look for Xid errors in `dmesg` and reset the GPU (`nvidia-smi -r`); if it only starts slowly, "
@@ -205,7 +210,8 @@ Judged crashed(const Facts& facts) {
                               : fmt::format("dies of signal {} ({})", facts.driver.run.signal,
                                             strsignal(facts.driver.run.signal));
   return Advice{fmt::format("{} {} in {}", facts.libcuda.path, how, facts.driver.run.step),
-                "install the driver again, with libraries and module of one version"};
+                facts.shows_gpu() ? "install the driver again, with libraries and module of one version"
+                                  : remove_from_path(facts.libcuda)};
 }
 
 Judged refused(const Facts& facts) {
@@ -337,8 +343,8 @@ constexpr Rule kGpuRules[] = {
     {"gpus-hidden", Severity::Fault, Needs::Gpu, hidden},
     {"exclusive-mode", Severity::Fault, Needs::Gpu, exclusive},
     {"no-uvm", Severity::Fault, Needs::Gpu, no_uvm},
-    {"driver-hangs", Severity::Fault, Needs::Gpu, hung},
-    {"driver-crashes", Severity::Fault, Needs::Gpu, crashed},
+    {"driver-hangs", Severity::Fault, Needs::Nothing, hung},
+    {"driver-crashes", Severity::Fault, Needs::Nothing, crashed},
     {"driver-error", Severity::Fault, Needs::Gpu, refused},
     {"no-device", Severity::Fault, Needs::Gpu, no_device},
     {"gpu-memory-full", Severity::Fault, Needs::Kernel, full},

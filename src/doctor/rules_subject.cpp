@@ -171,6 +171,16 @@ Judged unreadable_process(const Facts& facts) {
 
 // ---- what the virtual device would like
 
+// What runs on a GPU only runs nowhere where there is none.
+std::optional<Severity> where_no_gpu(const Facts& facts) {
+  if (why_none(facts).empty()) return {};
+  return Severity::Fault;
+}
+
+std::string_view and_no_gpu(const Facts& facts) {
+  return where_no_gpu(facts) ? ", and there is no GPU" : "";
+}
+
 Judged no_code(const Facts& facts) {
   if (!facts.subject || !facts.subject->error.empty() || !facts.subject->images.empty()) return {};
   return Advice{fmt::format("{} holds no device code", facts.subject->path),
@@ -179,27 +189,33 @@ Judged no_code(const Facts& facts) {
 
 Judged static_cudart(const Facts& facts) {
   if (!facts.subject || !facts.subject->has_static_cudart) return {};
-  return Advice{
-      fmt::format("{} has the CUDA runtime linked into it, so it runs on the GPU only", facts.subject->path),
-      "link it with `nvcc -cudart shared`"};
+  return Advice{fmt::format("{} has the CUDA runtime linked into it, so it runs on a GPU only{}",
+                            facts.subject->path, and_no_gpu(facts)),
+                "link it with `nvcc -cudart shared`",
+                {},
+                where_no_gpu(facts)};
 }
 
 Judged other_cudart(const Facts& facts) {
   if (!facts.subject) return {};
   for (const std::string& name : facts.subject->needed)
     if (name.starts_with("libcudart.so.") && name != "libcudart.so.13")
-      return Advice{
-          fmt::format("{} needs {}; the virtual device is a libcudart.so.13", facts.subject->path, name),
-          "build it with CUDA 13 to run it on the virtual device"};
+      return Advice{fmt::format("{} needs {}; the virtual device is a libcudart.so.13{}", facts.subject->path,
+                                name, and_no_gpu(facts)),
+                    "build it with CUDA 13 to run it on the virtual device",
+                    {},
+                    where_no_gpu(facts)};
   return {};
 }
 
 Judged no_ptx(const Facts& facts) {
   if (!facts.subject || facts.subject->images.empty()) return {};
   if (std::ranges::any_of(facts.subject->images, &CodeImage::is_ptx)) return {};
-  return Advice{fmt::format("{} holds machine code only ({}), which the virtual device cannot run",
-                            facts.subject->path, holds(*facts.subject)),
-                "add PTX: `-gencode arch=compute_90,code=[sm_90,compute_90]`"};
+  return Advice{fmt::format("{} holds machine code only ({}), which the virtual device cannot run{}",
+                            facts.subject->path, holds(*facts.subject), and_no_gpu(facts)),
+                "add PTX: `-gencode arch=compute_90,code=[sm_90,compute_90]`",
+                {},
+                where_no_gpu(facts)};
 }
 
 Judged no_lines(const Facts& facts) {

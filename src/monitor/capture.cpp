@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -31,6 +32,8 @@ constexpr const char* kLibrary = "library.so";
 constexpr unsigned char kMagic[4] = {0x28, 0xb5, 0x2f, 0xfd};  // of zstd
 // Of what a capture may hold, unpacked. Chosen: far above the largest sample that a monitor takes.
 constexpr std::size_t kLargest = std::size_t{8} << 30;
+// Of this machine's memory: the archive, its files and its tensors are in memory at the same time.
+constexpr std::size_t kShareOfMemory = 4;
 constexpr int kLevel = 1;  // of zstd: a capture is written while a machine is at work
 
 std::string file_name(std::size_t i) {
@@ -79,7 +82,14 @@ Result<std::string> packed(const std::string& text) {
   return bytes;
 }
 
-Result<std::string> unpacked(const std::string& bytes) {
+std::size_t largest_here() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return kLargest;
+  return std::min(kLargest,
+                  static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / kShareOfMemory);
+}
+
+Result<std::string> unpacked(const std::string& bytes, std::size_t largest) {
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   std::string text, part(ZSTD_DStreamOutSize(), '\0');
   ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
@@ -90,7 +100,11 @@ Result<std::string> unpacked(const std::string& bytes) {
     left = ZSTD_decompressStream(context.get(), &out, &in);
     if (ZSTD_isError(left)) return Error{fmt::format("the capture is damaged: {}", ZSTD_getErrorName(left))};
     text.append(part.data(), out.pos);
-    if (text.size() > kLargest) return Error{"the capture is damaged: it would unpack to more than 8 GiB"};
+    if (text.size() > largest)
+      return Error{
+          fmt::format("the capture would unpack to more than {} MiB; it is damaged, or this machine "
+                      "has too little memory for it",
+                      largest >> 20)};
     if (left != 0 && in.pos == in.size && in.pos == before && out.pos < part.size())
       return Error{"the capture is truncated; copy it again, or use another"};
   }
@@ -173,6 +187,7 @@ Result<Capture> decode(const std::vector<TarFile>& files) {
   capture.bindings.inputs = std::move(*inputs);
   auto outputs = read_tensors(*contract, capture.bindings.shape, files, json.at("outputs"), "outputs");
   if (!outputs) return outputs.error();
+  if (outputs->empty()) return Error{"the capture has no outputs, so there is nothing to judge"};
   capture.outputs = std::move(*outputs);
   return capture;
 }
@@ -222,19 +237,25 @@ Result<void> write_capture(const std::string& path, const Capture& capture) {
   return write_whole(path, *bytes);
 }
 
-Result<Capture> read_capture(const std::string& path) {
+Result<Capture> read_capture(const std::string& path, std::size_t largest) {
   const auto bytes = read_file(path);
   if (!bytes) return Error{"this capture cannot be read: " + bytes.error().message, path};
-  const auto text = unpacked(*bytes);
-  if (!text) return Error{text.error().message, path};
-  const auto files = read_tar(*text);
-  if (!files) return Error{files.error().message, path};
   try {
+    const auto text = unpacked(*bytes, largest);
+    if (!text) return Error{text.error().message, path};
+    const auto files = read_tar(*text);
+    if (!files) return Error{files.error().message, path};
     auto capture = decode(*files);
     return capture ? std::move(capture) : Error{capture.error().text(), path};
   } catch (const nlohmann::json::exception&) {
     return Error{"this is not a capture: its manifest is incomplete", path};
+  } catch (const std::bad_alloc&) {
+    return Error{"there is not enough memory to unpack this capture", path};
   }
+}
+
+Result<Capture> read_capture(const std::string& path) {
+  return read_capture(path, largest_here());
 }
 
 bool is_capture(const std::string& path) {

@@ -63,6 +63,9 @@ struct Capture {
 // Writes the whole file or none, readable by its owner only.
 Result<void> write_capture(const std::string& path, const Capture& capture);
 Result<Capture> read_capture(const std::string& path);
+// The same, of a capture that has at most `largest` bytes when it is unpacked: a small file may hold a very large one. By
+// default a share of this machine's memory.
+Result<Capture> read_capture(const std::string& path, std::size_t largest);
 // Whether the file begins as a capture does.
 bool is_capture(const std::string& path);
 

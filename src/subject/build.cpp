@@ -94,6 +94,11 @@ class Builder {
       fail("nvcc is not on PATH, in CUDA_HOME or in /usr/local/cuda: CUDA C++ sources cannot be compiled");
       return outcome();
     }
+    for (const std::string& path : paths_)
+      if (const std::string why = why_not_for_nvcc(path); !why.empty()) {
+        fail(path + ": " + why, true);
+        return outcome();
+      }
     subject_.launched = !contract_.kernel.global.empty();
     subject_.symbol = subject_.launched ? "assay_launch" : contract_.kernel.entry;
     if (prepare_folder() && (load_cached() || compile())) find_entry();
@@ -210,6 +215,7 @@ class Builder {
   void make_image() {
     nvcc_ = find_nvcc();
     if (nvcc_.empty() || paths_.size() != 1) return;
+    if (!why_not_for_nvcc(paths_.front()).empty()) return;
     std::vector<std::string> words = {nvcc_, "-fatbin", "-arch=" + contract_.kernel.arch};
     words.insert(words.end(), contract_.kernel.flags.begin(), contract_.kernel.flags.end());
     uint64_t key = hash_more(kHashStart, "image 1");

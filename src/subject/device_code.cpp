@@ -66,6 +66,7 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
         "nvcc is not on PATH, in CUDA_HOME or in /usr/local/cuda: CUDA C++ sources cannot be compiled",
         source};
   }
+  if (const std::string why = why_not_for_nvcc(source); !why.empty()) return Error{why, source};
   const TemporaryFolder folder("ptx");
   if (folder.path().empty()) return Error{"no temporary folder can be created"};
   const std::string out = folder.file("subject.ptx");

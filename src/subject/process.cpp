@@ -95,6 +95,15 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, double t
   return result;
 }
 
+std::string why_not_for_nvcc(const std::string& path) {
+  std::error_code error;
+  const std::string whole = std::filesystem::absolute(path, error).string();  // as nvcc makes it
+  if (whole.find_first_of("\"$`\\\n") == std::string::npos) return "";
+  return "nvcc passes paths to a shell, which would read this one as a command; rename the file or its "
+         "folder, "
+         "without \", $, ` and \\";
+}
+
 bool has_children(pid_t process) {
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), error))

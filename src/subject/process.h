@@ -27,6 +27,10 @@ struct CommandOptions {
 Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
                                   const CommandOptions& options = {});
 
+// Why nvcc must not be given a file with this path; empty: it may. nvcc calls other programs through a shell, and puts paths
+// between double quotes: a folder called $(command) would be a command.
+std::string why_not_for_nvcc(const std::string& path);
+
 // argv or envp of exec: pointers into the words, and a null after them.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 

@@ -139,7 +139,8 @@ TEST(Activity, PageHoldsWhatItShows) {
   const std::string mark = "id=\"data\">";
   const std::size_t begin = text.find(mark) + mark.size();
   const auto data = nlohmann::json::parse(text.substr(begin, text.find("</script>", begin) - begin));
-  EXPECT_EQ(data["counts"], (nlohmann::json{{"allocations", 3}, {"operations", 2}, {"findings", 1}}));
+  EXPECT_EQ(data["counts"],
+            (nlohmann::json{{"allocations", 3}, {"operations", 2}, {"failures", 0}, {"findings", 1}}));
   EXPECT_EQ(data["peak"]["bytes"], 400);
   const nlohmann::json released = data["allocations"][0], held = data["allocations"][1];
   EXPECT_EQ(released["end"], 4.0);
@@ -168,6 +169,38 @@ TEST(Activity, PageNamesTheProgramsOwnLine) {
                             {{"train.py", 7}, "step", true}}});
   recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "cudaMalloc", false, 1, 1.0});
   EXPECT_THAT(page_of(recorder.take(), "./program"), HasSubstr("\"place\":\"train.py:7 in step\""));
+}
+
+// Where the program allocates in one function of its own, the call of that function tells allocations apart.
+TEST(Activity, PageNamesTheCallerOfTheProgramsOwnLine) {
+  Recorder recorder;
+  recorder.add(protocol::StackEvent{1,
+                                    {},
+                                    {{{"helper.py", 5}, "scratch", true},
+                                     {{"/usr/lib/python3/dist-packages/torch/nn.py", 7}, "run", true},
+                                     {{"train.py", 9}, "main", true}}});
+  recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "cudaMalloc", false, 1, 1.0});
+  EXPECT_THAT(page_of(recorder.take(), "./program"),
+              HasSubstr("\"place\":\"helper.py:5 in scratch\",\"caller\":\"train.py:9 in main\""));
+}
+
+// A backward pass runs on threads that no Python code of the program called.
+TEST(Activity, PageNamesNoLineOfAssaysOwn) {
+  Recorder recorder;
+  recorder.add(
+      protocol::StackEvent{1, {}, {{{"/opt/python/assay/virtual/aten.py", 362}, "new_on_device", true}}});
+  recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "cudaMalloc", false, 1, 1.0});
+  EXPECT_THAT(page_of(recorder.take(), "./program"),
+              HasSubstr("\"place\":\"a thread of PyTorch, as in a backward pass\""));
+}
+
+TEST(Activity, PageHoldsAllocationsThatFailed) {
+  Recorder recorder;
+  recorder.add(protocol::StackEvent{1, {}, {{{"main.cu", 9}, "main", true}}});
+  recorder.add(protocol::OutOfMemoryEvent{.bytes = 1 << 20, .free = 400, .stack = 1, .seconds = 2.0});
+  const std::string text = page_of(recorder.take(), "./program");
+  EXPECT_THAT(text, HasSubstr("\"failures\":[{\"seconds\":2"));
+  EXPECT_THAT(text, HasSubstr("\"bytes\":1048576,\"free\":400,\"place\":\"main.cu:9 in main\""));
 }
 
 TEST(Activity, PageHoldsNothingThatLooksLikeATag) {

@@ -46,6 +46,11 @@ def problems_of(browser, url, data, most_seconds):
     held = [one for one in device if one["end"] is None]
     expect(browser.run("document.querySelectorAll('#held-table tbody tr').length") == min(50, len(held)), "does not list what is held")
     expect(browser.run("document.querySelectorAll('#peak-table tbody tr').length") == min(50, len(data["peak"]["held"])), "does not list the peak")
+    expect(browser.run("document.querySelectorAll('#failures-table tbody tr').length") == min(50, len(data["failures"])), "does not list what failed")
+    for failed in data["failures"][:50]:
+        expect(failed["place"] in text, f"does not say where an allocation failed: {failed['place']}")
+    for one in held[:50]:
+        expect(one["caller"] in text, f"does not say who called {one['place']}: {one['caller']}")
     if device:
         expect(browser.run(f"{INK}('live')") > 2, "the plot of memory is blank")
         said = browser.run(f"{HOVER}('live')")

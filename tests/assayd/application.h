@@ -40,8 +40,13 @@ inline std::string contract_text(const std::string& name, const std::string& mon
 // An assayd in a thread of the test.
 class RunningDaemon {
  public:
-  explicit RunningDaemon(const std::string& folder, const std::string& key = "", uint64_t captures = 100)
-      : daemon_({.socket = folder + "/s", .state = folder, .public_key = key, .captures = captures}) {
+  explicit RunningDaemon(const std::string& folder, const std::string& key = "", uint64_t captures = 100,
+                         std::size_t kernels = kMostKernels)
+      : daemon_({.socket = folder + "/s",
+                 .state = folder,
+                 .public_key = key,
+                 .captures = captures,
+                 .kernels = kernels}) {
     const auto opened = daemon_.open();
     EXPECT_TRUE(opened) << opened.error().text();
     thread_ = std::thread([this] { daemon_.run(stop_, reload_); });

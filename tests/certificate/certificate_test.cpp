@@ -134,8 +134,9 @@ TEST(Certificate, NothingMayBeAdded) {
         replaced(file, "[{\"sig\"", "[{\"keyid\":\"x\",\"sig\""),
         replaced(file, "}]}}", "},{\"sig\":\"AA==\"}]}}"),
         replaced(file, "{\"mediaType\"", "{\"mediaType\":\"x\",\"mediaType\"")})
-    EXPECT_EQ(why_refused(other),
-              "this certificate was changed: it is not byte for byte in the form that Assay writes")
+    EXPECT_EQ(
+        why_refused(other),
+        "this certificate was changed: it is not byte for byte as `assay certify` wrote it; use the original")
         << other;
 }
 

@@ -57,7 +57,8 @@ TEST(Policy, UnmetDemands) {
                           "), which the policy does not list"));
   EXPECT_THAT(why("proofs = [\"race\", \"values\"]"),
               ElementsAre("`race` is not proved for sum", "there is no proof of `values`"));
-  EXPECT_THAT(why("max_age_days = 0.25"), ElementsAre("made 0.5 days ago; at most 0.25 are allowed"));
+  EXPECT_THAT(why("max_age_days = 0.25"),
+              ElementsAre("made 0.5 days ago; at most 0.25 are allowed: certify again"));
   EXPECT_THAT(why("min_assay = \"1.3.0\""),
               ElementsAre("made by Assay 1.2.10; the policy requires 1.3.0 or newer"));
   EXPECT_THAT(why("min_trials = 91"), ElementsAre("90 trials; the policy requires 91"));

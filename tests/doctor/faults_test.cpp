@@ -381,11 +381,46 @@ const Case kCases[] = {
      "without line numbers", "-lineinfo"},
 };
 
+// The same without a GPU. What runs on a GPU only then runs nowhere; a driver's library that hangs or crashes still does.
+const Case kWithoutGpu[] = {
+    {"driver-hangs",
+     [](Root& root, Target&) {
+       root.put_first("/opt/left-over", "libcuda.so.1");
+       root.set("FAKE_HANG", "cuInit");
+       root.machine.full_seconds = 1;
+     },
+     "cuInit of /opt/left-over/libcuda.so.1 has not returned after 1 s, and there is no GPU",
+     "remove /opt/left-over from LD_LIBRARY_PATH", Depth::Full},
+    {"driver-crashes",
+     [](Root& root, Target&) {
+       root.put_first("/opt/left-over", "libcuda.so.1");
+       root.set("FAKE_CRASH", "cuInit");
+     },
+     "/opt/left-over/libcuda.so.1 dies of signal 11 (Segmentation fault) in cuInit",
+     "remove /opt/left-over from LD_LIBRARY_PATH"},
+    {"static-cudart",
+     [](Root& root, Target& target) {
+       use_subject(root, target);
+       root.patch(target.name, "libcudart.so.13", "libmyhelp.so.13");
+     },
+     "so it runs on a GPU only, and there is no GPU", "-cudart shared"},
+    {"other-cudart",
+     [](Root& root, Target& target) {
+       use_subject(root, target);
+       root.patch(target.name, "libcudart.so.13", "libcudart.so.12");
+     },
+     "the virtual device is a libcudart.so.13, and there is no GPU", "CUDA 13"},
+    {"no-ptx",
+     [](Root& root, Target& target) {
+       use_subject(root, target);
+       root.patch_image(target.name, 90, true);
+     },
+     "which the virtual device cannot run, and there is no GPU", "compute_90"},
+};
+
 class Faults : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Faults, IsTheFirstLine) {
-  const Case& broken = GetParam();
-  Root root;
+void expect_first_line(Root& root, const Case& broken) {
   Target target;
   broken.breaks(root, target);
   const Diagnosis found = diagnose(root.machine, target, broken.depth);
@@ -400,6 +435,20 @@ TEST_P(Faults, IsTheFirstLine) {
                                 : severity == Severity::Undecided ? 3
                                                                   : 0)
       << text;
+}
+
+TEST_P(Faults, IsTheFirstLine) {
+  Root root;
+  expect_first_line(root, GetParam());
+}
+
+TEST(FaultsWithoutGpu, AreTheFirstLine) {
+  for (const Case& broken : kWithoutGpu) {
+    SCOPED_TRACE(broken.name);
+    Root root;
+    root.remove_gpu();
+    expect_first_line(root, broken);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, Faults, ::testing::ValuesIn(kCases), [](const auto& one) {

@@ -109,6 +109,24 @@ TEST_F(CaptureTest, AFileCutShortIsRefused) {
   EXPECT_FALSE(read_capture(path()));
 }
 
+// A few kilobytes of zstd can hold gigabytes of zeros.
+TEST_F(CaptureTest, OneThatUnpacksToTooMuchIsRefused) {
+  ASSERT_TRUE(write_capture(path(), example()));
+  EXPECT_TRUE(read_capture(path(), std::size_t{1} << 20));
+  const auto read = read_capture(path(), std::size_t{1} << 10);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("would unpack to more than"), std::string::npos) << read.error().text();
+}
+
+TEST_F(CaptureTest, OneWithoutOutputsIsRefused) {
+  Capture capture = example();
+  capture.outputs.clear();
+  ASSERT_TRUE(write_capture(path(), capture));
+  const auto read = read_capture(path());
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("no outputs"), std::string::npos) << read.error().text();
+}
+
 TEST_F(CaptureTest, AChangedByteIsRefusedOrChangesNothing) {
   const Capture capture = example();
   ASSERT_TRUE(write_capture(path(), capture));

@@ -19,7 +19,7 @@
   const held = data.allocations.filter(a => a.end === null && !a.host);
   const heldBytes = held.reduce((sum, a) => sum + a.bytes, 0);
   $('totals').textContent = [count(data.counts.allocations, 'allocation'), count(data.counts.operations, 'operation'),
-    count(data.counts.findings, 'finding'), 'held at the end: ' + (held.length ? bytes(heldBytes) : 'nothing'), time(data.end)].join(' · ');
+    count(data.counts.findings, 'finding'), ...(data.failures.length ? [count(data.counts.failures, 'failed allocation')] : []), 'held at the end: ' + (held.length ? bytes(heldBytes) : 'nothing'), time(data.end)].join(' · ');
   $('peak').textContent = data.peak.bytes
     ? 'Peak: ' + bytes(data.peak.bytes) + ' at ' + time(data.peak.seconds) + ', in ' + count(data.peak.allocations, 'allocation') + '.'
     : 'No device memory was allocated.';
@@ -37,18 +37,22 @@
     const scroll = document.createElement('div'); scroll.className = 'scroll'; scroll.append(all); place.append(scroll);
   };
   const most = 50;
+  const madeAt = a => !a.place ? 'not known' : a.caller ? a.place + '\ncalled at ' + a.caller : a.place;
   const byId = new Map(data.allocations.map(a => [a.id, a]));
   table('peak-table', [['bytes', 'n'], ['share', 'n'], ['call', 'code'], ['made at', 'code']],
     data.peak.held.map(id => byId.get(id)).filter(Boolean).slice(0, most).map(a =>
-      [bytes(a.bytes), (100 * a.bytes / data.peak.bytes).toFixed(1) + ' %', a.label, a.place || 'not known']), 'No device memory was allocated.');
+      [bytes(a.bytes), (100 * a.bytes / data.peak.bytes).toFixed(1) + ' %', a.label, madeAt(a)]), 'No device memory was allocated.');
   table('held-table', [['bytes', 'n'], ['since', 'n'], ['call', 'code'], ['made at', 'code']],
-    held.sort((a, b) => b.bytes - a.bytes).slice(0, most).map(a => [bytes(a.bytes), time(a.begin), a.label, a.place || 'not known']),
+    held.sort((a, b) => b.bytes - a.bytes).slice(0, most).map(a => [bytes(a.bytes), time(a.begin), a.label, madeAt(a)]),
     'All device memory was freed.');
+  if (data.failures.length)
+    table('failures-table', [['failed at', 'n'], ['bytes', 'n'], ['free then', 'n'], ['asked for at', 'code']],
+      data.failures.slice(0, most).map(f => [time(f.seconds), bytes(f.bytes), bytes(f.free), madeAt(f)]), '');
   const dead = a => a.last_use ? Math.max(0, (a.end === null ? data.end : a.end) - a.last_use) : null;
   table('bytes-table', [['bytes', 'n'], ['never written', 'n'], ['never read', 'n'], ['dead time', 'n'], ['last written by', 'code'], ['made at', 'code']],
     data.allocations.filter(a => a.counted && (a.never_written || a.never_read)).sort((a, b) =>
       b.never_written + b.never_read - a.never_written - a.never_read).slice(0, most).map(a =>
-      [bytes(a.bytes), bytes(a.never_written), bytes(a.never_read), dead(a) === null ? 'never used' : time(dead(a)), a.writer || '–', a.place || 'not known']),
+      [bytes(a.bytes), bytes(a.never_written), bytes(a.never_read), dead(a) === null ? 'never used' : time(dead(a)), a.writer || '–', madeAt(a)]),
     data.allocations.some(a => a.counted) ? 'Every byte was written and read.' : 'Bytes are counted where checks are on (assay run --check).');
   table('findings-list', [['at', 'n'], ['kind', 'code'], ['place', 'code'], ['what', '']],
     data.findings.map(f => [time(f.seconds), f.severity + ': ' + f.kind, f.where, f.message]), 'Nothing was found.');
@@ -82,13 +86,13 @@
   const secondsAt = (pixel, width) => (pixel - left) / (width - left - 8) * end;
   const marks = (context, width, height, colour) => {
     context.fillStyle = colour.fail;
-    for (const f of data.findings) context.fillRect(x(f.seconds, width), 0, 1.5, height);
+    for (const f of [...data.findings, ...data.failures]) context.fillRect(x(f.seconds, width), 0, 1.5, height);
   };
 
   const device = data.allocations.filter(a => !a.host);
   const colourOf = new Map();
   for (const a of device) {
-    const key = a.place || a.label;
+    const key = a.caller ? a.place + ', called at ' + a.caller : a.place || a.label;
     if (!colourOf.has(key)) colourOf.set(key, colours[colourOf.size % colours.length]);
     a.colour = colourOf.get(key);
   }
