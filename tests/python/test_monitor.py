@@ -48,6 +48,22 @@ class Assayd:
 
 
 class MonitorTest(unittest.TestCase):
+    def run(self, result=None):
+        """In a process of its own where torch is loaded: its CUDA runtime would take the place of the virtual device's."""
+        if "torch" not in sys.modules:
+            return super().run(result)
+        result.startTest(self)
+        done = subprocess.run([sys.executable, "-m", "unittest", self.id()], cwd=Path(__file__).parent, capture_output=True,
+                              text=True, check=False)
+        if done.returncode != 0:
+            result.addFailure(self, (AssertionError, AssertionError(done.stderr), None))
+        elif "skipped=" in done.stderr:
+            result.addSkip(self, "skipped in a process of its own")
+        else:
+            result.addSuccess(self)
+        result.stopTest(self)
+        return result
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
