@@ -376,6 +376,12 @@ class Prover {
     coverage.name = "coverage";
     CoverageSetting setting{contract_, solver_, changed};
     setting.until = until_;
+    for (const Obligation& barrier : proof_.obligations) {
+      if (barrier.name != "barrier") continue;
+      const bool agree = barrier.status == Status::Proved || barrier.threads_agree;
+      const auto [at, is_new] = setting.threads_agree.try_emplace(barrier.kernel, agree);
+      at->second &= agree;
+    }
     asked_for_ = fmt::format("{}-{}", plain_name(coverage.kernel), coverage.name);
     progress("coverage of the outputs");
     for (const Case& one : relation_.cases) {
@@ -452,7 +458,7 @@ class Prover {
     bool undecided = false;
     for (const Place& place : obligation.open) {
       if (place.candidate && shapes.size() < kMostWitnesses) include(place.candidate->shape);
-      undecided |= !place.instruction.empty();
+      undecided |= !place.instruction.empty() || obligation.name == "coverage";
     }
     if (shapes.empty() && !undecided) return;
     const size_t candidates = shapes.size();

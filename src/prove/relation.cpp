@@ -1,9 +1,11 @@
 #include "prove/relation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "protocol/event.h"
 #include "prove/recording.h"
@@ -21,6 +23,8 @@ constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 // Chosen: host code has about as many paths, and most of the shapes stay for checking.
 constexpr int kMostInferences = 8;
 constexpr size_t kMostAdded = 4;
+// Cases by the sizes of blocks: each is proved by itself. Enough for the powers of two up to 1024.
+constexpr size_t kMostCasesByBlocks = 12;
 constexpr size_t kCallsOfKeptMemory =
     8;  // chosen: from the smallest shape to the largest, with a few between
 
@@ -31,13 +35,15 @@ double clock_seconds() {
 }
 
 // The operations of a call, and what it was given: calls that differ in this are of different cases. All of it that no
-// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to.
-std::string signature(const RecordedCall& record) {
+// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to. With `by_blocks`
+// also the extents of the blocks.
+std::string signature(const RecordedCall& record, bool by_blocks) {
   std::string text = contract::to_string(record.given) + ";";
   for (const Operation& operation : record.operations) {
     if (const auto* launch = std::get_if<RecordedLaunch>(&operation))
-      text += fmt::format("{}:{}:{}:{};", launch->kernel, launch->words.size(), has_clusters(*launch),
-                          launch->cooperative);
+      text += fmt::format("{}:{}:{}:{}{};", launch->kernel, launch->words.size(), has_clusters(*launch),
+                          launch->cooperative,
+                          by_blocks ? fmt::format(":{}", fmt::join(launch->block, "x")) : "");
     else
       text += fmt::format("{}>{}:{};", operation.index(), destination(operation).is_host ? "host" : "",
                           destination(operation).label);
@@ -223,21 +229,22 @@ namespace {
 
 // The relation of some recorded calls: what they launch, and where which.
 void infer_from(const std::vector<const RecordedCall*>& records, const Contract& contract, Recorder& recorder,
-                Relation& relation) {
+                Relation& relation, bool by_blocks) {
   relation.cases.clear();
   std::map<std::string, std::vector<const RecordedCall*>> by_signature;
-  for (const RecordedCall* record : records) by_signature[signature(*record)].push_back(record);
+  for (const RecordedCall* record : records) by_signature[signature(*record, by_blocks)].push_back(record);
   Inference inference(contract, relation);
   for (const auto& [key, same] : by_signature) {
     relation.cases.push_back(inference.one_case(same));
     const Shape& given = same.front()->given;
     std::vector<const Shape*> own, others;
     for (const RecordedCall* record : records)
-      if (record->given == given) (signature(*record) == key ? own : others).push_back(&record->shape);
+      if (record->given == given)
+        (signature(*record, by_blocks) == key ? own : others).push_back(&record->shape);
     const auto belongs = [&, &key = key](const Shape& shape) {
       const std::vector<RecordedCall> calls = recorder.record(shape, relation);
       return std::any_of(calls.begin(), calls.end(),
-                         [&](const RecordedCall& call) { return signature(call) == key; });
+                         [&](const RecordedCall& call) { return signature(call, by_blocks) == key; });
     };
     std::vector<Condition> when = separating(contract, own, others, belongs);
     for (const auto& [presence, is_given] : given)
@@ -245,6 +252,27 @@ void infer_from(const std::vector<const RecordedCall*>& records, const Contract&
     relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
+}
+
+size_t unknown_extents(const Relation& relation) {
+  size_t count = 0;
+  for (const Case& one : relation.cases)
+    for (const Launch& launch : one.launches)
+      for (size_t axis = 0; axis < 3; ++axis) count += !launch.grid[axis] + !launch.block[axis];
+  return count;
+}
+
+// Host code often chooses between a few sizes of blocks (`n < 4096 ? 128 : 256`, the next power of two). No expression gives
+// those, nor the grids that go with them; but one does for each size by itself.
+void infer_by_blocks(const std::vector<const RecordedCall*>& records, const Contract& contract,
+                     Recorder& recorder, Relation& relation) {
+  if (unknown_extents(relation) == 0 || !relation.gaps.empty()) return;
+  std::set<std::string> kinds;
+  for (const RecordedCall* record : records) kinds.insert(signature(*record, true));
+  if (kinds.size() == relation.cases.size() || kinds.size() > kMostCasesByBlocks) return;
+  const std::vector<Case> plain = relation.cases;
+  infer_from(records, contract, recorder, relation, true);
+  if (unknown_extents(relation) > 0) relation.cases = plain;
 }
 
 // What the relation was inferred from must be as it says: a part that differs and has no expression would stay unseen.
@@ -332,7 +360,8 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   for (const RecordedCall& record : records)
     (static_cast<size_t>(&record - records.data()) < fitted ? used : unused).push_back(&record);
   for (int inference = 1;; ++inference) {
-    infer_from(used, contract, recorder, relation);
+    infer_from(used, contract, recorder, relation, false);
+    infer_by_blocks(used, contract, recorder, relation);
     std::vector<const RecordedCall*> added;
     std::string how;  // the first deviates
     for (const RecordedCall* call : unused) {

@@ -69,6 +69,36 @@ TEST(Coverage, behind_what_is_not_modelled) {
   EXPECT_EQ(behind("mov.u64 %rd9, 0; mapa.shared::cluster.u64 %rd8, %rd9, 0;"), Status::Unknown);
 }
 
+// Who waits at a barrier for threads that never come writes nothing behind it.
+TEST(Coverage, behind_a_barrier) {
+  EXPECT_EQ(behind("bar.sync 0;"), Status::Proved);
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r3, 3; @%p3 bar.sync 0;"), Status::Proved);  // whole blocks
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r5, 64; @%p3 bar.sync 0;"), Status::Unknown);
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r5, 64; @%p3 bar.sync 1, 256;"), Status::Unknown);
+  // A shuffle waits for the lanes that it names.
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r5, 7; @%p3 shfl.sync.idx.b32 %r30, %r5, 0, 31, -1;"), Status::Unknown);
+}
+
+// Nor is anything written later, by other launches or by the host.
+TEST(Coverage, a_barrier_that_some_never_reach_holds_up_all_that_follows) {
+  const auto beside = [](const std::string& first, std::vector<Fill> fills = {}) {
+    ProvedKernel waits(kernel(first)), writes(kernel(guarded("setp.ge.s32 %p1, %r2, %r1;")));
+    return waits.coverage_with({&writes}, std::move(fills)).status;
+  };
+  const std::string some = "setp.lt.u32 %p3, %r5, 64; @%p3 bar.sync 1, 256;";
+  EXPECT_EQ(beside("bar.sync 0;"), Status::Proved);
+  EXPECT_EQ(beside(some), Status::Unknown);
+  EXPECT_EQ(beside(some, {{"y", expr("0"), expr("4 * n"), true, 1}}), Status::Unknown);
+}
+
+// What is known of the barriers already is not asked again, and is believed.
+TEST(Coverage, barriers_that_were_decided_before) {
+  ProvedKernel k(kernel("bar.sync 0;" + guarded("setp.ge.s32 %p1, %r2, %r1;")));
+  EXPECT_EQ(k.coverage().status, Status::Proved);
+  k.threads_agree = {{"k", false}};
+  EXPECT_EQ(k.coverage().status, Status::Unknown);
+}
+
 // What one thread stops, the others never finish.
 TEST(Coverage, a_thread_that_may_stop_the_grid) {
   EXPECT_EQ(behind("setp.ge.s32 %p3, %r2, %r1; @%p3 trap;"), Status::Unknown);

@@ -140,6 +140,19 @@ __global__ void to_lane_three(const float* x, float* y, int n) {
 extern "C" void half_a_warp_exchanges(const float* x, float* y, int n, cudaStream_t stream) {
   to_lane_three<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
 }
+extern "C" void blocks_of_two_sizes(const float* x, float* y, int n, cudaStream_t stream) {
+  const int threads = n / 1000 >= 731 ? 512 : 128;
+  twice_kernel<<<(n + threads - 1) / threads, threads, 0, stream>>>(x, y, n);
+}
+extern "C" void a_block_too_few_of_one_size(const float* x, float* y, int n, cudaStream_t stream) {
+  const int threads = n / 1000 >= 731 ? 512 : 128;
+  twice_kernel<<<(n + threads - 1) / threads - (threads == 512), threads, 0, stream>>>(x, y, n);
+}
+extern "C" void blocks_of_powers_of_two(const float* x, float* y, int n, cudaStream_t stream) {
+  int threads = 32;
+  while (threads < n && threads < 1024) threads *= 2;
+  twice_kernel<<<(n + threads - 1) / threads, threads, 0, stream>>>(x, y, n);
+}
 extern "C" void by_range(float* y, int n, cudaStream_t stream) {
   if (n >= 120 && n < 130) other<<<1, 32, 0, stream>>>(y, n);
   else one<<<1, 64, 0, stream>>>(y, n);
@@ -311,6 +324,19 @@ formula = "y[z] = 2 * x[0]"
   };
   EXPECT_EQ(race("clears_the_flag"), Status::Proved);
   EXPECT_NE(race("sets_the_flag_at_one_size"), Status::Proved);
+}
+
+// No expression over the dims gives 128 or 512, but each is a case of its own.
+TEST_F(HostCode, blocks_of_several_sizes_are_several_cases) {
+  const auto proved = [&](const std::string& entry) {
+    const Proof proof = prove(contract(entry), {.only = {"launch", "bounds", "coverage"}});
+    const bool all = std::all_of(proof.obligations.begin(), proof.obligations.end(),
+                                 [](const Obligation& one) { return one.status == Status::Proved; });
+    return std::pair(proof.launches.size(), all);
+  };
+  EXPECT_EQ(proved("blocks_of_two_sizes"), std::pair(size_t{2}, true));
+  EXPECT_EQ(proved("a_block_too_few_of_one_size"), std::pair(size_t{2}, false));
+  EXPECT_EQ(proved("blocks_of_powers_of_two"), std::pair(size_t{6}, true));
 }
 
 TEST_F(HostCode, clusters_at_one_size_only_are_another_case) {
