@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <set>
 
@@ -23,8 +24,8 @@ constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 // Chosen: host code has about as many paths, and most of the shapes stay for checking.
 constexpr int kMostInferences = 8;
 constexpr size_t kMostAdded = 4;
-// Cases by the sizes of blocks: each is proved by itself. Enough for the powers of two up to 1024.
-constexpr size_t kMostCasesByBlocks = 12;
+// Cases by the sizes of blocks and grids: each is proved by itself. Enough for the powers of two up to 1024.
+constexpr size_t kMostCasesByExtents = 12;
 constexpr size_t kCallsOfKeptMemory =
     8;  // chosen: from the smallest shape to the largest, with a few between
 
@@ -35,15 +36,19 @@ double clock_seconds() {
 }
 
 // The operations of a call, and what it was given: calls that differ in this are of different cases. All of it that no
-// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to. With `by_blocks`
-// also the extents of the blocks.
-std::string signature(const RecordedCall& record, bool by_blocks) {
+// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to. On request the
+// extents of its blocks and of its grid, too.
+struct Extents {
+  bool blocks = false, grids = false;
+};
+std::string signature(const RecordedCall& record, Extents extents) {
+  constexpr std::array<uint32_t, 3> kAny{};
   std::string text = contract::to_string(record.given) + ";";
   for (const Operation& operation : record.operations) {
     if (const auto* launch = std::get_if<RecordedLaunch>(&operation))
-      text += fmt::format("{}:{}:{}:{}{};", launch->kernel, launch->words.size(), has_clusters(*launch),
-                          launch->cooperative,
-                          by_blocks ? fmt::format(":{}", fmt::join(launch->block, "x")) : "");
+      text += fmt::format("{}:{}:{}:{}:{}:{};", launch->kernel, launch->words.size(), has_clusters(*launch),
+                          launch->cooperative, fmt::join(extents.blocks ? launch->block : kAny, "x"),
+                          fmt::join(extents.grids ? launch->grid : kAny, "x"));
     else
       text += fmt::format("{}>{}:{};", operation.index(), destination(operation).is_host ? "host" : "",
                           destination(operation).label);
@@ -229,10 +234,10 @@ namespace {
 
 // The relation of some recorded calls: what they launch, and where which.
 void infer_from(const std::vector<const RecordedCall*>& records, const Contract& contract, Recorder& recorder,
-                Relation& relation, bool by_blocks) {
+                Relation& relation, Extents extents) {
   relation.cases.clear();
   std::map<std::string, std::vector<const RecordedCall*>> by_signature;
-  for (const RecordedCall* record : records) by_signature[signature(*record, by_blocks)].push_back(record);
+  for (const RecordedCall* record : records) by_signature[signature(*record, extents)].push_back(record);
   Inference inference(contract, relation);
   for (const auto& [key, same] : by_signature) {
     relation.cases.push_back(inference.one_case(same));
@@ -240,11 +245,11 @@ void infer_from(const std::vector<const RecordedCall*>& records, const Contract&
     std::vector<const Shape*> own, others;
     for (const RecordedCall* record : records)
       if (record->given == given)
-        (signature(*record, by_blocks) == key ? own : others).push_back(&record->shape);
+        (signature(*record, extents) == key ? own : others).push_back(&record->shape);
     const auto belongs = [&, &key = key](const Shape& shape) {
       const std::vector<RecordedCall> calls = recorder.record(shape, relation);
       return std::any_of(calls.begin(), calls.end(),
-                         [&](const RecordedCall& call) { return signature(call, by_blocks) == key; });
+                         [&](const RecordedCall& call) { return signature(call, extents) == key; });
     };
     std::vector<Condition> when = separating(contract, own, others, belongs);
     for (const auto& [presence, is_given] : given)
@@ -262,17 +267,19 @@ size_t unknown_extents(const Relation& relation) {
   return count;
 }
 
-// Host code often chooses between a few sizes of blocks (`n < 4096 ? 128 : 256`, the next power of two). No expression gives
-// those, nor the grids that go with them; but one does for each size by itself.
-void infer_by_blocks(const std::vector<const RecordedCall*>& records, const Contract& contract,
-                     Recorder& recorder, Relation& relation) {
-  if (unknown_extents(relation) == 0 || !relation.gaps.empty()) return;
-  std::set<std::string> kinds;
-  for (const RecordedCall* record : records) kinds.insert(signature(*record, true));
-  if (kinds.size() == relation.cases.size() || kinds.size() > kMostCasesByBlocks) return;
+// Host code often chooses between a few sizes of blocks or grids (`n < 4096 ? 128 : 256`, the next power of two). No expression
+// gives those, nor what goes with them; but one does for each size by itself.
+void infer_by_extents(const std::vector<const RecordedCall*>& records, const Contract& contract,
+                      Recorder& recorder, Relation& relation) {
   const std::vector<Case> plain = relation.cases;
-  infer_from(records, contract, recorder, relation, true);
-  if (unknown_extents(relation) > 0) relation.cases = plain;
+  for (const Extents extents : {Extents{true, false}, Extents{false, true}, Extents{true, true}}) {
+    if (unknown_extents(relation) == 0 || !relation.gaps.empty()) return;
+    std::set<std::string> kinds;
+    for (const RecordedCall* record : records) kinds.insert(signature(*record, extents));
+    if (kinds.size() == plain.size() || kinds.size() > kMostCasesByExtents) continue;
+    infer_from(records, contract, recorder, relation, extents);
+    if (unknown_extents(relation) > 0) relation.cases = plain;
+  }
 }
 
 // What the relation was inferred from must be as it says: a part that differs and has no expression would stay unseen.
@@ -360,8 +367,8 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   for (const RecordedCall& record : records)
     (static_cast<size_t>(&record - records.data()) < fitted ? used : unused).push_back(&record);
   for (int inference = 1;; ++inference) {
-    infer_from(used, contract, recorder, relation, false);
-    infer_by_blocks(used, contract, recorder, relation);
+    infer_from(used, contract, recorder, relation, {});
+    infer_by_extents(used, contract, recorder, relation);
     std::vector<const RecordedCall*> added;
     std::string how;  // the first deviates
     for (const RecordedCall* call : unused) {

@@ -148,6 +148,15 @@ extern "C" void a_block_too_few_of_one_size(const float* x, float* y, int n, cud
   const int threads = n / 1000 >= 731 ? 512 : 128;
   twice_kernel<<<(n + threads - 1) / threads - (threads == 512), threads, 0, stream>>>(x, y, n);
 }
+__global__ void strided(const float* x, float* y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 2.0f * x[i];
+}
+extern "C" void grids_of_two_sizes(const float* x, float* y, int n, cudaStream_t stream) {
+  strided<<<n < 1000 ? 1 : 64, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void grids_and_blocks_of_two_sizes(const float* x, float* y, int n, cudaStream_t stream) {
+  strided<<<n < 1000 ? 1 : 64, n < 700000 ? 128 : 256, 0, stream>>>(x, y, n);
+}
 extern "C" void blocks_of_powers_of_two(const float* x, float* y, int n, cudaStream_t stream) {
   int threads = 32;
   while (threads < n && threads < 1024) threads *= 2;
@@ -327,7 +336,7 @@ formula = "y[z] = 2 * x[0]"
 }
 
 // No expression over the dims gives 128 or 512, but each is a case of its own.
-TEST_F(HostCode, blocks_of_several_sizes_are_several_cases) {
+TEST_F(HostCode, blocks_and_grids_of_several_sizes_are_several_cases) {
   const auto proved = [&](const std::string& entry) {
     const Proof proof = prove(contract(entry), {.only = {"launch", "bounds", "coverage"}});
     const bool all = std::all_of(proof.obligations.begin(), proof.obligations.end(),
@@ -337,6 +346,8 @@ TEST_F(HostCode, blocks_of_several_sizes_are_several_cases) {
   EXPECT_EQ(proved("blocks_of_two_sizes"), std::pair(size_t{2}, true));
   EXPECT_EQ(proved("a_block_too_few_of_one_size"), std::pair(size_t{2}, false));
   EXPECT_EQ(proved("blocks_of_powers_of_two"), std::pair(size_t{6}, true));
+  EXPECT_EQ(proved("grids_of_two_sizes"), std::pair(size_t{2}, true));
+  EXPECT_EQ(proved("grids_and_blocks_of_two_sizes"), std::pair(size_t{3}, true));
 }
 
 TEST_F(HostCode, clusters_at_one_size_only_are_another_case) {

@@ -511,6 +511,23 @@ TEST(Barriers, a_count_must_be_that_of_the_block) {
   EXPECT_EQ(barriers("bar.sync %r5;"), Status::Unknown);
 }
 
+// bar.red gives one result to all threads of the block, a vote one to each warp, and a loop one in each iteration.
+TEST(Barriers, what_the_whole_block_votes_decides_for_all) {
+  const std::string votes = "setp.lt.u32 %p3, %r5, 7;", then = "@%p4 bra END; bar.sync 0; END:";
+  EXPECT_EQ(barriers(votes + "bar.red.or.pred %p4, 0, %p3;" + then), Status::Proved);
+  EXPECT_EQ(barriers(votes + "barrier.cta.red.popc.u32 %r30, 0, %p3; setp.gt.u32 %p4, %r30, 9;" + then),
+            Status::Proved);
+  EXPECT_EQ(barriers(votes + "vote.sync.any.pred %p4, %p3, -1;" + then), Status::Unknown);
+  EXPECT_EQ(barriers(votes + "bar.red.or.pred %p4, 0, 128, %p3;" + then), Status::Unknown);
+  EXPECT_EQ(barriers(votes + "@%p3 bar.red.or.pred %p4, 0, %p3;" + then), Status::Unknown);
+  // Threads leave the loop with what they found in different iterations.
+  EXPECT_EQ(barriers(votes +
+                     "mov.u32 %r10, 0; LOOP: bar.red.or.pred %p4, 0, %p3; add.u32 %r10, %r10, 1;"
+                     "setp.lt.u32 %p5, %r10, 9; @%p5 bra LOOP;" +
+                     then),
+            Status::Unknown);
+}
+
 std::string shuffle(const char* guard, const char* mask) {
   return fmt::format(
       "and.b32 %r10, %r5, 31; setp.{} %p1, %r10, 16; @%p1 bra END; shfl.sync.bfly.b32 %r20, %r5, 1, 31, {}; "
