@@ -97,6 +97,8 @@ class Prover {
       if (dim.multiple_of != 1) text += fmt::format(", a multiple of {}", dim.multiple_of);
       proof_.shapes.push_back(std::move(text));
     }
+    if (contract_.only_listed_shapes)
+      proof_.shapes.push_back(fmt::format("only the listed shapes ({})", contract_.shapes.size()));
     start_ = now();
     if (const std::string memory = unknown_memory(contract_); !memory.empty())
       run_only(memory);
@@ -445,6 +447,7 @@ class Prover {
       if (size && size->elements <= kMostUsual && contract_.check_shape(shape))
         shapes.push_back(std::move(shape));
     }
+    if (contract_.only_listed_shapes) shapes = contract_.shapes;
     return shapes;
   }
 

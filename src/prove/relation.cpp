@@ -342,6 +342,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       ++relation.recorded;
     }
   };
+  record_all(shapes.listed());
   record_all(shapes.giant());
   record_all(shapes.some(options.fitted, 7));
   if (relation.refused.size() <= kEnoughRefusals) record_all(shapes.about(options.constants));
@@ -351,7 +352,10 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
                                         relation.recorded, options.seconds));
   const size_t fitted = records.size();
   relation.all = !every.empty();
+  std::set<Shape> known;
+  for (const RecordedCall& record : records) known.insert(record.shape);
   for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
+    if (known.contains(shape)) continue;
     if (!shapes.fits(shape) || clock_seconds() > until) {
       relation.all = false;
       continue;

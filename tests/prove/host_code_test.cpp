@@ -87,6 +87,10 @@ extern "C" void biased(const float* x, const float* bias, float* y, int n, cudaS
 extern "C" void bias_read_unasked(const float* x, const float* bias, float* y, int n, cudaStream_t stream) {
   always_biased<<<(n + 127) / 128, 128, 0, stream>>>(x, bias, y, n);
 }
+__global__ void put_at_product(float* y, int r, int c) { y[r * c - 1] = 1; }
+extern "C" void put_product(float* y, int r, int c, cudaStream_t stream) {
+  put_at_product<<<1, 1, 0, stream>>>(y, r, c);
+}
 extern "C" void put_with_bias(const float* bias, float* y, int at, cudaStream_t stream) {
   put_kernel<<<1, 1, 0, stream>>>(y, at);
 }
@@ -283,6 +287,59 @@ TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
   EXPECT_EQ(named(proof, "alignment").status, Status::Unknown);
   EXPECT_THAT(named(proof, "alignment").reason, HasSubstr("the launch relation does not hold"));
   EXPECT_EQ(proof.deviations.size(), 1u);
+}
+
+// A shape that the contract lists is one that somebody runs.
+TEST_F(HostCode, listed_shapes_are_recorded) {
+  contract::Contract odd = contract("other_threads_at_odd");
+  odd.shapes = {{{"n", kOddShape}}};
+  const Proof proof = prove(odd, {.only = {"launch", "bounds"}});
+  EXPECT_EQ(proof.launches.size(), 2u);
+  EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
+}
+
+TEST_F(HostCode, where_only_listed_shapes_are_promised_all_are_recorded) {
+  contract::Contract odd = contract("other_threads_at_odd");
+  odd.only_listed_shapes = true;
+  odd.shapes = {{{"n", 777}}, {{"n", kOddShape}}, {{"n", 1000}}};
+  const Proof proof = prove(odd, {});
+  EXPECT_TRUE(proof.all_shapes_recorded);
+  EXPECT_EQ(proof.recorded, 3);
+  EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
+  EXPECT_EQ(named(proof, "launch").status, Status::Proved);
+  EXPECT_EQ(proof.shapes.back(), "only the listed shapes (3)");
+}
+
+// And only they count: neither dim is bounded enough by itself.
+TEST_F(HostCode, what_holds_of_listed_shapes_is_proved_of_them) {
+  const auto bounds = [&](int64_t c) {
+    const Proof proof = prove(parsed(fmt::format(R"(only_listed_shapes = true
+[kernel]
+source = "k.cu"
+entry = "put_product"
+args = ["y", "r", "c", "stream"]
+[dims]
+r = {{ min = 1, max = 1000 }}
+c = {{ min = 1, max = 1000 }}
+[tensors.y]
+dtype = "f32"
+shape = [1000]
+role = "inout"
+[reference]
+formula = "y[i] = if i == r * c - 1 then 1 else y[i]"
+[[shapes]]
+r = 1
+c = 1000
+[[shapes]]
+r = 1000
+c = {}
+)",
+                                                 c)),
+                              {.only = {"bounds"}});
+    return named(proof, "bounds").status;
+  };
+  EXPECT_EQ(bounds(1), Status::Proved);
+  EXPECT_EQ(bounds(2), Status::Refuted);
 }
 
 TEST_F(HostCode, memory_that_it_allocates_is_as_large_as_it_asked_for) {
