@@ -148,8 +148,7 @@ void Machine::note_meeting(const Step& step) {
 // only. That all of them get there is what `barrier` shows, on which all that compares threads rests.
 void Machine::note_result_of_block(const Step& step) {
   const ptx::Instruction& i = step.instruction;
-  if ((i.opcode != Opcode::bar_red && i.opcode != Opcode::barrier_red) || !loops_.empty() ||
-      !orders_block(i) || i.guard != ptx::kNone)
+  if ((i.opcode != Opcode::bar_red && i.opcode != Opcode::barrier_red) || !loops_.empty() || !orders_block(i))
     return;
   for (const uint32_t reg : step.defined)
     if (const Term result = step.state.registers[reg]; terms_[result].op == Op::Var)

@@ -225,6 +225,30 @@ TEST(Coverage, a_grid_stride_loop) {
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
 }
 
+// At some shapes: where there are threads, they write everything.
+TEST(Coverage, a_grid_that_is_empty_at_some_shapes) {
+  KernelText text = kernel("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4;" + strided("%r8"));
+  text.dims = "n = { min = 1, max = 1000 }";
+  text.grid = "max(n / 256, 1)";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+  text.grid = "n / 256";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// Two of the four bytes of each element, by one store and in a loop over the grid.
+TEST(Coverage, a_part_of_an_element_is_not_the_element) {
+  const auto coverage = [](std::string body, const char* type, const char* value) {
+    for (size_t at = 0; (at = body.find("st.global.f32", at)) != std::string::npos; at += 5)
+      body.replace(at, body.find(';', at) - at, fmt::format("st.global.{} [%rd20], {}", type, value));
+    KernelText text = kernel("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4;" + body);
+    return ProvedKernel(text).coverage().status;
+  };
+  for (const std::string& body : {guarded("setp.ge.s32 %p1, %r2, %r1;"), strided("%r8")}) {
+    EXPECT_EQ(coverage(body, "b32", "%r1"), Status::Proved) << body;
+    EXPECT_EQ(coverage(body, "b16", "%h1"), Status::Unknown) << body;
+  }
+}
+
 TEST(Coverage, a_loop_with_a_step_too_wide) {
   KernelText text = kernel(strided("512"));
   text.grid = "1";
