@@ -21,6 +21,7 @@ constexpr size_t kMostGuesses =
     8;  // guesses of the thread for one output: a tensor in parts has one for each launch
 constexpr size_t kMostStores = 40;  // looked at for one guess
 constexpr double kRangeSeconds = 0.6;
+constexpr const char* kMayStop = "a thread may stop the kernel (trap)";
 constexpr double kFirstSeconds = 1.5;  // in which most questions that have an answer are answered
 
 struct Store {
@@ -580,30 +581,41 @@ bool may_stop(const LaunchedKernel& kernel) {
   });
 }
 
-// What a kernel's blocks draw, and what they leave for their threads. Why the launch counts for nothing: not all threads are shown
-// to get to the barriers that those rest on, or one may wait for ever. Empty: it counts.
-std::string describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
+// Why a launch does not count. Empty: it does.
+struct Doubt {
+  std::string why;
+  bool for_all = false;  // nothing counts: what is not written yet may never be
+};
+
+// What a kernel's blocks draw, and what they leave for their threads. The launch counts if no thread waits for ever: at a barrier
+// that another one does not come to (so that the values that they exchange are what they are taken for, too), or in a loop.
+Doubt describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
   const auto is_global = [&](const Ticket& ticket) {
     const auto base = base_of(terms, ticket.address);
     return base && run.summary.arrays.at(*base).space == ptx::Space::Global;
   };
   const bool draws = std::any_of(run.summary.tickets.begin(), run.summary.tickets.end(), is_global);
-  if (!draws && !can_listen(*run.kernel->kernel)) return "";
+  const auto known = setting.threads_agree.find(run.kernel->kernel->name);
+  const bool asks = known == setting.threads_agree.end() && !run.summary.barriers.empty();
+  if (known != setting.threads_agree.end() && !known->second)
+    return {"not all threads may reach a barrier, at which the others wait", true};
+  if (!draws && !asks && !can_listen(*run.kernel->kernel)) return {};
   Claims claims(terms, run.summary, setting.solver);
   Setting of_kernel{terms,       dims,   *run.kernel->module, *run.kernel->kernel, *run.kernel->launch,
                     run.summary, claims, setting.solver};
   of_kernel.until = setting.until;
   of_kernel.most_counterexamples = 0;
-  if (draws && describe_messages(of_kernel)) {
+  if (draws || asks) describe_messages(of_kernel);
+  if (asks && !prove_barriers(of_kernel).threads_agree)
+    return {"not all threads may reach a barrier, at which the others wait", true};
+  if (draws) {
     run.tickets = of_kernel.grid_tickets;
     for (const Access& access : run.summary.accesses)
       if (auto renumbered = by_number(terms, run, access, of_kernel.broadcast))
         run.renumbered.push_back(std::move(*renumbered));
-    if (!prove_barriers(of_kernel).threads_agree)
-      return "it depends on values that threads exchange, and not all threads may reach the exchange";
   }
-  if (!Endings(of_kernel).of_listening()) return "a loop that waits for another thread may not end";
-  return "";
+  if (!Endings(of_kernel).of_listening()) return {"a loop that waits for another thread may not end"};
+  return {};
 }
 
 }  // namespace
@@ -615,20 +627,19 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
   Dims dims(terms, setting.contract, limits_of(one.when));
   Summary world;
   std::deque<Run> runs;
-  std::string gap;
-  bool stops = false;
+  std::string gap, stops;  // why a launch counts for nothing, or all of them
   for (const LaunchedKernel& kernel : kernels) {
     auto summary = execute(terms, dims, *kernel.module, *kernel.kernel, *kernel.launch, setting.changed);
     // What is not modelled may end a thread before its stores: such a launch counts for nothing.
     if (!summary || !summary->gaps.empty()) {
       gap = summary ? summary->gaps.front() : summary.error().message;
-      stops |= may_stop(kernel);
+      if (may_stop(kernel)) stops = kMayStop;
       continue;
     }
-    stops |= may_stop(setting, terms, *summary);
+    if (may_stop(setting, terms, *summary)) stops = kMayStop;
     Run run{&kernel, std::move(*summary)};
-    if (const std::string why = describe(setting, terms, dims, run); !why.empty()) {
-      gap = why;
+    if (const Doubt doubt = describe(setting, terms, dims, run); !doubt.why.empty()) {
+      (doubt.for_all ? stops : gap) = doubt.why;
       continue;
     }
     world.loops.insert(run.summary.loops.begin(), run.summary.loops.end());
@@ -647,7 +658,7 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
   // What the host fills takes no time, and is not to wait for what does.
   std::set<std::string> done;
   for (const contract::TensorSpec& output : setting.contract.tensors)
-    if (!stops && output.role == contract::Role::Out && is_filled(output)) done.insert(output.name);
+    if (stops.empty() && output.role == contract::Role::Out && is_filled(output)) done.insert(output.name);
   for (const contract::TensorSpec& output : setting.contract.tensors) {
     if (output.role != contract::Role::Out) continue;
     ++result.total;
@@ -662,8 +673,8 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
       where = of_kernel.where(*first.access->instruction);
     }
     try {
-      if (stops)
-        place = Place{{}, "a thread may stop the kernel (trap)", std::nullopt};
+      if (!stops.empty())
+        place = Place{{}, stops, std::nullopt};
       else if (work_seconds() > setting.until)
         place = Place{{}, "time ran out", std::nullopt};
       else

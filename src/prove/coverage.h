@@ -17,9 +17,13 @@
 //
 // What one launch leaves out another may write: all launches of a call are asked about together. A part that
 // the host fills counts as written; an atomic update does not.
+//
+// Loops are taken to end (but for those that wait for another thread). Barriers are not taken to be passed: if not all threads are
+// shown to reach one, those that wait there may never get to their stores, and nothing behind the launch may ever be written.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,6 +45,9 @@ struct CoverageSetting {
   bool counterexamples = true;         // are looked for
   double output_seconds = 8;           // of processor time, for one output
   double until = 0;                    // of work_seconds()
+  // Whether the threads of a kernel, by its symbol, all get to the same barriers, where that is known (Obligation::threads_agree);
+  // it is asked of the others.
+  std::map<std::string, bool> threads_agree{};
 };
 
 // One case of the launch relation. Adds to `result` what was looked at and what is open.

@@ -208,8 +208,28 @@ std::optional<Interval> interval(const Expr& expr, const contract::Contract& con
 
 namespace {
 
+// Listed shapes that questions speak of one by one; of more, the ranges of the dims are all that is known. Chosen: beyond, the
+// solver gets slow.
+constexpr size_t kMostListed = 32;
+
+// Of only the shapes that are listed, no dim is beyond all of them.
+std::vector<DimLimit> limits_of_list(const contract::Contract& contract) {
+  std::vector<DimLimit> limits;
+  if (!contract.only_listed_shapes || contract.shapes.empty()) return limits;
+  for (const contract::Dim& dim : contract.dims) {
+    const auto [least, most] = std::minmax_element(
+        contract.shapes.begin(), contract.shapes.end(),
+        [&](const contract::Shape& a, const contract::Shape& b) { return a.at(dim.name) < b.at(dim.name); });
+    limits.push_back({dim.name, least->at(dim.name), false});
+    limits.push_back({dim.name, most->at(dim.name), true});
+  }
+  return limits;
+}
+
 // Where no value is left, nothing is limited: that of no shape anything holds is not for the terms to say.
-contract::Contract limited(contract::Contract contract, const std::vector<DimLimit>& limits) {
+contract::Contract limited(contract::Contract contract, std::vector<DimLimit> limits) {
+  const std::vector<DimLimit> listed = limits_of_list(contract);
+  limits.insert(limits.begin(), listed.begin(), listed.end());
   for (const DimLimit& limit : limits)
     for (contract::Dim& dim : contract.dims) {
       if (dim.name != limit.dim) continue;
@@ -243,6 +263,28 @@ Dims::Dims(Terms& terms, const contract::Contract& contract, const std::vector<D
     dims_[dim.name] = terms.mul(term, terms.constant(static_cast<Bits>(dim.multiple_of), 64));
   }
   for (const contract::DimRelation& relation : contract_.relations) add_fact(relation);
+  if (contract_.only_listed_shapes) add_list();
+}
+
+// The dims are those of one of the listed shapes.
+void Dims::add_list() {
+  Term any = terms_.truth(false);
+  size_t count = 0;
+  for (const contract::Shape& shape : contract_.shapes) {
+    Term all = terms_.truth(true);
+    bool within = true;
+    for (const contract::Dim& dim : contract_.dims) {
+      const int64_t value = shape.at(dim.name);
+      within &= dim.contains(value);
+      all = terms_.both(
+          all, terms_.compare(Op::Eq, term(dim.name), terms_.constant(static_cast<Bits>(Int{value}), 64)));
+    }
+    if (!within) continue;
+    any = terms_.either(any, all);
+    ++count;
+  }
+  if (count == 0 || count > kMostListed) return;
+  for (const Var var : std::vector<Var>(terms_.mentions(any))) terms_.var(var).facts.push_back(any);
 }
 
 // What every legal shape fulfils is a fact about each dim that it speaks of.

@@ -69,6 +69,7 @@ class Dims {
  private:
   Term build(const Expr& expr);
   void add_fact(const contract::DimRelation& relation);
+  void add_list();
 
   Terms& terms_;
   contract::Contract contract_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "prove/calls.h"
+#include "prove/race_intervals.h"
 
 namespace assay::prove {
 
@@ -111,6 +112,7 @@ void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32
     if (instruction.opcode == Opcode::bar_arrive || instruction.opcode == Opcode::barrier_arrive)
       gap(step, "named barriers that only some wait for");
     forget(step);
+    note_result_of_block(step);
     return;
   }
   if (arithmetic(step) || memory(step) || exchange(step)) return;
@@ -140,6 +142,17 @@ void Machine::note_meeting(const Step& step) {
     barrier.path.push_back(step.guard);
   }
   summary_.barriers.push_back(std::move(barrier));
+}
+
+// bar.red gives all threads of the block one result: what they have added up or voted. Outside of loops, where it has one value
+// only. That all of them get there is what `barrier` shows, on which all that compares threads rests.
+void Machine::note_result_of_block(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  if ((i.opcode != Opcode::bar_red && i.opcode != Opcode::barrier_red) || !loops_.empty() || !orders_block(i))
+    return;
+  for (const uint32_t reg : step.defined)
+    if (const Term result = step.state.registers[reg]; terms_[result].op == Op::Var)
+      terms_.var(terms_.mentions(result).front()).is_of_block = true;
 }
 
 void Machine::note_stop(const Step& step) {

@@ -98,6 +98,7 @@ class Machine {
   void gap(const Step& step, const std::string& why);
   void note_meeting(const Step& step);
   void note_stop(const Step& step);
+  void note_result_of_block(const Step& step);
   // exchange.cpp: values of other lanes
   bool exchange(const Step& step);
   Term variable_of_another_lane(Var var, std::map<Var, Term>& renamed);

@@ -24,8 +24,10 @@ class Messages {
     std::vector<GridTicket> tickets;
     for (const Ticket& ticket : summary_.tickets)
       if (auto drawn = drawn_by_one(ticket)) tickets.push_back(*drawn);
-    if (use_.is_clear())
+    if (use_.is_clear()) {
       for (const auto& [place, writes] : use_.writes()) describe_broadcast(place, writes);
+      describe_common_reads();
+    }
     for (GridTicket& ticket : tickets)
       if (is_counted(ticket)) {
         limit(ticket);
@@ -73,6 +75,29 @@ class Messages {
         variable.facts.push_back(terms_.compare(Op::Eq, terms_.of(var), stored));
         setting_.broadcast[var] = stored;
       }
+  }
+
+  // All threads read one address outside of loops, and between those barriers nobody writes the array: they get one value,
+  // whichever it is. All that compares threads by it rests on `barrier`.
+  void describe_common_reads() {
+    const auto all = use_.reads();
+    for (const auto& [place, reads] : all) {
+      const auto is_quiet = [&](const Access* read) {
+        const auto& writes = use_.writes(place);
+        return !summary_.graph.is_in_loop(use_.at(*read)) &&
+               std::none_of(writes.begin(), writes.end(),
+                            [&](const Access* write) { return use_.meet(use_.at(*read), use_.at(*write)); });
+      };
+      for (const Access* read : reads) {
+        // Variables are distinguished by their addresses.
+        const bool common =
+            is_uniform(read->address) && std::all_of(reads.begin(), reads.end(), [&](const Access* other) {
+              return use_.in_shared(other->address) != use_.in_shared(read->address) || is_quiet(other);
+            });
+        if (!common) continue;
+        for (const Var var : use_.loaded_by(*read)) terms_.var(var).is_of_block = true;
+      }
+    }
   }
 
   bool is_uniform(Term address) {

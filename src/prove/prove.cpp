@@ -97,6 +97,8 @@ class Prover {
       if (dim.multiple_of != 1) text += fmt::format(", a multiple of {}", dim.multiple_of);
       proof_.shapes.push_back(std::move(text));
     }
+    if (contract_.only_listed_shapes)
+      proof_.shapes.push_back(fmt::format("only the listed shapes ({})", contract_.shapes.size()));
     start_ = now();
     if (const std::string memory = unknown_memory(contract_); !memory.empty())
       run_only(memory);
@@ -376,6 +378,12 @@ class Prover {
     coverage.name = "coverage";
     CoverageSetting setting{contract_, solver_, changed};
     setting.until = until_;
+    for (const Obligation& barrier : proof_.obligations) {
+      if (barrier.name != "barrier") continue;
+      const bool agree = barrier.status == Status::Proved || barrier.threads_agree;
+      const auto [at, is_new] = setting.threads_agree.try_emplace(barrier.kernel, agree);
+      at->second &= agree;
+    }
     asked_for_ = fmt::format("{}-{}", plain_name(coverage.kernel), coverage.name);
     progress("coverage of the outputs");
     for (const Case& one : relation_.cases) {
@@ -439,6 +447,7 @@ class Prover {
       if (size && size->elements <= kMostUsual && contract_.check_shape(shape))
         shapes.push_back(std::move(shape));
     }
+    if (contract_.only_listed_shapes) shapes = contract_.shapes;
     return shapes;
   }
 
@@ -452,7 +461,7 @@ class Prover {
     bool undecided = false;
     for (const Place& place : obligation.open) {
       if (place.candidate && shapes.size() < kMostWitnesses) include(place.candidate->shape);
-      undecided |= !place.instruction.empty();
+      undecided |= !place.instruction.empty() || obligation.name == "coverage";
     }
     if (shapes.empty() && !undecided) return;
     const size_t candidates = shapes.size();

@@ -102,6 +102,13 @@ std::vector<Shape> RecordedShapes::some(int count, uint64_t seed) {
   return shapes;
 }
 
+std::vector<Shape> RecordedShapes::listed() {
+  std::vector<Shape> shapes;
+  for (const Shape& shape : contract_.shapes)
+    if (fits(shape) && seen_.insert(shape).second) shapes.push_back(shape);
+  return shapes;
+}
+
 std::vector<Shape> RecordedShapes::giant() {
   std::vector<Shape> shapes;
   for (Shape& shape : trial::giant_shapes(contract_, kLeastRecordedGiant, kMostRecordedBytes))
@@ -131,6 +138,7 @@ std::vector<Shape> RecordedShapes::about(const SizeConstants& constants) {
 }
 
 std::vector<Shape> RecordedShapes::all(int64_t most) const {
+  if (contract_.only_listed_shapes) return contract_.shapes;
   std::vector<Shape> shapes = {{}};
   for (const contract::Dim& dim : contract_.dims) {
     const int64_t values = (dim.highest() - dim.lowest()) / dim.multiple_of + 1;

@@ -20,6 +20,8 @@ class RecordedShapes {
  public:
   explicit RecordedShapes(const contract::Contract& contract) : contract_(contract) {}
 
+  // Those that the contract lists.
+  std::vector<contract::Shape> listed();
   // Corners, each dim alone at its ends, ordinary numbers, numbers about multiples of likely tiles, and the
   // whole range evenly by magnitude.
   std::vector<contract::Shape> some(int count, uint64_t seed);
@@ -28,7 +30,7 @@ class RecordedShapes {
   // About the constants of the code, where host code may take another path: each dim alone, the others small or
   // ordinary; and two dims together.
   std::vector<contract::Shape> about(const SizeConstants& constants);
-  // Every shape, where there are at most so many.
+  // Every shape, where there are at most so many, or where the contract promises those that it lists alone.
   std::vector<contract::Shape> all(int64_t most) const;
   bool fits(const contract::Shape& shape) const;
 

@@ -1,9 +1,12 @@
 #include "prove/relation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <set>
 
 #include "protocol/event.h"
 #include "prove/recording.h"
@@ -21,6 +24,8 @@ constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 // Chosen: host code has about as many paths, and most of the shapes stay for checking.
 constexpr int kMostInferences = 8;
 constexpr size_t kMostAdded = 4;
+// Cases by the sizes of blocks and grids: each is proved by itself. Enough for the powers of two up to 1024.
+constexpr size_t kMostCasesByExtents = 12;
 constexpr size_t kCallsOfKeptMemory =
     8;  // chosen: from the smallest shape to the largest, with a few between
 
@@ -31,13 +36,19 @@ double clock_seconds() {
 }
 
 // The operations of a call, and what it was given: calls that differ in this are of different cases. All of it that no
-// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to.
-std::string signature(const RecordedCall& record) {
+// expression over the dims could tell: which kernel is launched how, and which array is filled or copied to. On request the
+// extents of its blocks and of its grid, too.
+struct Extents {
+  bool blocks = false, grids = false;
+};
+std::string signature(const RecordedCall& record, Extents extents) {
+  constexpr std::array<uint32_t, 3> kAny{};
   std::string text = contract::to_string(record.given) + ";";
   for (const Operation& operation : record.operations) {
     if (const auto* launch = std::get_if<RecordedLaunch>(&operation))
-      text += fmt::format("{}:{}:{}:{};", launch->kernel, launch->words.size(), has_clusters(*launch),
-                          launch->cooperative);
+      text += fmt::format("{}:{}:{}:{}:{}:{};", launch->kernel, launch->words.size(), has_clusters(*launch),
+                          launch->cooperative, fmt::join(extents.blocks ? launch->block : kAny, "x"),
+                          fmt::join(extents.grids ? launch->grid : kAny, "x"));
     else
       text += fmt::format("{}>{}:{};", operation.index(), destination(operation).is_host ? "host" : "",
                           destination(operation).label);
@@ -223,27 +234,51 @@ namespace {
 
 // The relation of some recorded calls: what they launch, and where which.
 void infer_from(const std::vector<const RecordedCall*>& records, const Contract& contract, Recorder& recorder,
-                Relation& relation) {
+                Relation& relation, Extents extents) {
   relation.cases.clear();
   std::map<std::string, std::vector<const RecordedCall*>> by_signature;
-  for (const RecordedCall* record : records) by_signature[signature(*record)].push_back(record);
+  for (const RecordedCall* record : records) by_signature[signature(*record, extents)].push_back(record);
   Inference inference(contract, relation);
   for (const auto& [key, same] : by_signature) {
     relation.cases.push_back(inference.one_case(same));
     const Shape& given = same.front()->given;
     std::vector<const Shape*> own, others;
     for (const RecordedCall* record : records)
-      if (record->given == given) (signature(*record) == key ? own : others).push_back(&record->shape);
+      if (record->given == given)
+        (signature(*record, extents) == key ? own : others).push_back(&record->shape);
     const auto belongs = [&, &key = key](const Shape& shape) {
       const std::vector<RecordedCall> calls = recorder.record(shape, relation);
       return std::any_of(calls.begin(), calls.end(),
-                         [&](const RecordedCall& call) { return signature(call) == key; });
+                         [&](const RecordedCall& call) { return signature(call, extents) == key; });
     };
     std::vector<Condition> when = separating(contract, own, others, belongs);
     for (const auto& [presence, is_given] : given)
       when.push_back({is_given ? Condition::Kind::AtLeast : Condition::Kind::AtMost, presence, is_given});
     relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
+  }
+}
+
+size_t unknown_extents(const Relation& relation) {
+  size_t count = 0;
+  for (const Case& one : relation.cases)
+    for (const Launch& launch : one.launches)
+      for (size_t axis = 0; axis < 3; ++axis) count += !launch.grid[axis] + !launch.block[axis];
+  return count;
+}
+
+// Host code often chooses between a few sizes of blocks or grids (`n < 4096 ? 128 : 256`, the next power of two). No expression
+// gives those, nor what goes with them; but one does for each size by itself.
+void infer_by_extents(const std::vector<const RecordedCall*>& records, const Contract& contract,
+                      Recorder& recorder, Relation& relation) {
+  const std::vector<Case> plain = relation.cases;
+  for (const Extents extents : {Extents{true, false}, Extents{false, true}, Extents{true, true}}) {
+    if (unknown_extents(relation) == 0 || !relation.gaps.empty()) return;
+    std::set<std::string> kinds;
+    for (const RecordedCall* record : records) kinds.insert(signature(*record, extents));
+    if (kinds.size() == plain.size() || kinds.size() > kMostCasesByExtents) continue;
+    infer_from(records, contract, recorder, relation, extents);
+    if (unknown_extents(relation) > 0) relation.cases = plain;
   }
 }
 
@@ -307,6 +342,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       ++relation.recorded;
     }
   };
+  record_all(shapes.listed());
   record_all(shapes.giant());
   record_all(shapes.some(options.fitted, 7));
   if (relation.refused.size() <= kEnoughRefusals) record_all(shapes.about(options.constants));
@@ -316,7 +352,10 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
                                         relation.recorded, options.seconds));
   const size_t fitted = records.size();
   relation.all = !every.empty();
+  std::set<Shape> known;
+  for (const RecordedCall& record : records) known.insert(record.shape);
   for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
+    if (known.contains(shape)) continue;
     if (!shapes.fits(shape) || clock_seconds() > until) {
       relation.all = false;
       continue;
@@ -332,7 +371,8 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   for (const RecordedCall& record : records)
     (static_cast<size_t>(&record - records.data()) < fitted ? used : unused).push_back(&record);
   for (int inference = 1;; ++inference) {
-    infer_from(used, contract, recorder, relation);
+    infer_from(used, contract, recorder, relation, {});
+    infer_by_extents(used, contract, recorder, relation);
     std::vector<const RecordedCall*> added;
     std::string how;  // the first deviates
     for (const RecordedCall* call : unused) {

@@ -31,6 +31,7 @@ class SharedUse {
   const std::vector<const Access*>& reads(const std::string& place) { return reads_[place]; }
   const std::vector<const Access*>& writes(const std::string& place) { return writes_[place]; }
   const std::map<std::string, std::vector<const Access*>>& writes() const { return writes_; }
+  const std::map<std::string, std::vector<const Access*>>& reads() const { return reads_; }
 
   uint32_t at(const ptx::Instruction& instruction) const {
     return static_cast<uint32_t>(&instruction - setting_.kernel.body.data());

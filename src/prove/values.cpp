@@ -28,6 +28,7 @@ namespace {
 // Bytes of all tensors. They are address space, not memory: parts that are never read cost nothing.
 constexpr double kMostValuesTensors = 60e9;
 constexpr double kLeastGiantValues = 0x1p18;  // elements: smaller shapes are among the others
+constexpr size_t kListedShapes = 8;           // of those that the contract lists; chosen
 constexpr size_t kDifferences = 3;            // shapes with a difference after which no more are looked for
 constexpr double kQuickTrial = 1e6;           // bytes of tensors: such a trial takes a fraction of a second
 constexpr int kRandomShapes = 6;              // small ones, and as many from the whole range
@@ -77,6 +78,7 @@ std::vector<Shape> compared_shapes(const contract::Contract& contract, std::span
   add(drawn(small));
   add(drawn(high));
   for (const Shape& example : examples) add(example);
+  for (size_t i = 0; i < std::min(contract.shapes.size(), kListedShapes); ++i) add(contract.shapes[i]);
   for (Shape& giant : trial::giant_shapes(contract, kLeastGiantValues, kMostValuesTensors))
     add(std::move(giant));
   for (const contract::Dim& one : contract.dims)

@@ -388,6 +388,12 @@ TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
   EXPECT_EQ(outcome.json["findings"][0]["kind"], "unwritten-output");
 }
 
+// No thread is guessed of an index that a mask makes, so there is no counterexample; but a run at the usual shapes shows it.
+TEST_F(Command, elements_left_out_are_looked_for_without_a_counterexample) {
+  const Outcome outcome = prove("i < n) y[(i + 1) & (n - 1)] = 0; if (false", {"--only", "coverage"});
+  EXPECT_EQ(outcome.status_of("coverage"), "refuted") << outcome.text;
+}
+
 TEST_F(Command, one_obligation_is_decided_alone_with_those_that_it_rests_on) {
   const auto names = [](const Outcome& outcome) {
     std::set<std::string> found;

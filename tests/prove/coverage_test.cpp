@@ -69,6 +69,36 @@ TEST(Coverage, behind_what_is_not_modelled) {
   EXPECT_EQ(behind("mov.u64 %rd9, 0; mapa.shared::cluster.u64 %rd8, %rd9, 0;"), Status::Unknown);
 }
 
+// Who waits at a barrier for threads that never come writes nothing behind it.
+TEST(Coverage, behind_a_barrier) {
+  EXPECT_EQ(behind("bar.sync 0;"), Status::Proved);
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r3, 3; @%p3 bar.sync 0;"), Status::Proved);  // whole blocks
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r5, 64; @%p3 bar.sync 0;"), Status::Unknown);
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r5, 64; @%p3 bar.sync 1, 256;"), Status::Unknown);
+  // A shuffle waits for the lanes that it names.
+  EXPECT_EQ(behind("setp.lt.u32 %p3, %r5, 7; @%p3 shfl.sync.idx.b32 %r30, %r5, 0, 31, -1;"), Status::Unknown);
+}
+
+// Nor is anything written later, by other launches or by the host.
+TEST(Coverage, a_barrier_that_some_never_reach_holds_up_all_that_follows) {
+  const auto beside = [](const std::string& first, std::vector<Fill> fills = {}) {
+    ProvedKernel waits(kernel(first)), writes(kernel(guarded("setp.ge.s32 %p1, %r2, %r1;")));
+    return waits.coverage_with({&writes}, std::move(fills)).status;
+  };
+  const std::string some = "setp.lt.u32 %p3, %r5, 64; @%p3 bar.sync 1, 256;";
+  EXPECT_EQ(beside("bar.sync 0;"), Status::Proved);
+  EXPECT_EQ(beside(some), Status::Unknown);
+  EXPECT_EQ(beside(some, {{"y", expr("0"), expr("4 * n"), true, 1}}), Status::Unknown);
+}
+
+// What is known of the barriers already is not asked again, and is believed.
+TEST(Coverage, barriers_that_were_decided_before) {
+  ProvedKernel k(kernel("bar.sync 0;" + guarded("setp.ge.s32 %p1, %r2, %r1;")));
+  EXPECT_EQ(k.coverage().status, Status::Proved);
+  k.threads_agree = {{"k", false}};
+  EXPECT_EQ(k.coverage().status, Status::Unknown);
+}
+
 // What one thread stops, the others never finish.
 TEST(Coverage, a_thread_that_may_stop_the_grid) {
   EXPECT_EQ(behind("setp.ge.s32 %p3, %r2, %r1; @%p3 trap;"), Status::Unknown);
@@ -193,6 +223,30 @@ TEST(Coverage, a_grid_stride_loop) {
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
   text.grid = "16";
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+}
+
+// At some shapes: where there are threads, they write everything.
+TEST(Coverage, a_grid_that_is_empty_at_some_shapes) {
+  KernelText text = kernel("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4;" + strided("%r8"));
+  text.dims = "n = { min = 1, max = 1000 }";
+  text.grid = "max(n / 256, 1)";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+  text.grid = "n / 256";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// Two of the four bytes of each element, by one store and in a loop over the grid.
+TEST(Coverage, a_part_of_an_element_is_not_the_element) {
+  const auto coverage = [](std::string body, const char* type, const char* value) {
+    for (size_t at = 0; (at = body.find("st.global.f32", at)) != std::string::npos; at += 5)
+      body.replace(at, body.find(';', at) - at, fmt::format("st.global.{} [%rd20], {}", type, value));
+    KernelText text = kernel("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4;" + body);
+    return ProvedKernel(text).coverage().status;
+  };
+  for (const std::string& body : {guarded("setp.ge.s32 %p1, %r2, %r1;"), strided("%r8")}) {
+    EXPECT_EQ(coverage(body, "b32", "%r1"), Status::Proved) << body;
+    EXPECT_EQ(coverage(body, "b16", "%h1"), Status::Unknown) << body;
+  }
 }
 
 TEST(Coverage, a_loop_with_a_step_too_wide) {

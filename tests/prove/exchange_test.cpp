@@ -56,6 +56,15 @@ TEST(Exchange, the_count_of_a_loop_that_is_over_is_each_lanes_own) {
     mul.wide.s32 %rd5, %r12, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], 0f00000000;)");
   text.grid = "1";
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+  // The counts alone: their difference is 0 only if all lanes have gone round as often.
+  text = kernel(R"(
+    mov.u32 %r10, %r5; mov.u32 %r13, 0;
+    LOOP:
+    add.s32 %r13, %r13, 1; add.s32 %r10, %r10, 256; setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;
+    shfl.sync.idx.b32 %r11, %r13, 3, 31, -1; sub.s32 %r12, %r11, %r13;
+    mul.wide.s32 %rd5, %r12, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], 0f00000000;)");
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
 // ---- loads that are the same every time

@@ -87,6 +87,10 @@ extern "C" void biased(const float* x, const float* bias, float* y, int n, cudaS
 extern "C" void bias_read_unasked(const float* x, const float* bias, float* y, int n, cudaStream_t stream) {
   always_biased<<<(n + 127) / 128, 128, 0, stream>>>(x, bias, y, n);
 }
+__global__ void put_at_product(float* y, int r, int c) { y[r * c - 1] = 1; }
+extern "C" void put_product(float* y, int r, int c, cudaStream_t stream) {
+  put_at_product<<<1, 1, 0, stream>>>(y, r, c);
+}
 extern "C" void put_with_bias(const float* bias, float* y, int at, cudaStream_t stream) {
   put_kernel<<<1, 1, 0, stream>>>(y, at);
 }
@@ -139,6 +143,28 @@ __global__ void to_lane_three(const float* x, float* y, int n) {
 }
 extern "C" void half_a_warp_exchanges(const float* x, float* y, int n, cudaStream_t stream) {
   to_lane_three<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void blocks_of_two_sizes(const float* x, float* y, int n, cudaStream_t stream) {
+  const int threads = n / 1000 >= 731 ? 512 : 128;
+  twice_kernel<<<(n + threads - 1) / threads, threads, 0, stream>>>(x, y, n);
+}
+extern "C" void a_block_too_few_of_one_size(const float* x, float* y, int n, cudaStream_t stream) {
+  const int threads = n / 1000 >= 731 ? 512 : 128;
+  twice_kernel<<<(n + threads - 1) / threads - (threads == 512), threads, 0, stream>>>(x, y, n);
+}
+__global__ void strided(const float* x, float* y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 2.0f * x[i];
+}
+extern "C" void grids_of_two_sizes(const float* x, float* y, int n, cudaStream_t stream) {
+  strided<<<n < 1000 ? 1 : 64, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void grids_and_blocks_of_two_sizes(const float* x, float* y, int n, cudaStream_t stream) {
+  strided<<<n < 1000 ? 1 : 64, n < 700000 ? 128 : 256, 0, stream>>>(x, y, n);
+}
+extern "C" void blocks_of_powers_of_two(const float* x, float* y, int n, cudaStream_t stream) {
+  int threads = 32;
+  while (threads < n && threads < 1024) threads *= 2;
+  twice_kernel<<<(n + threads - 1) / threads, threads, 0, stream>>>(x, y, n);
 }
 extern "C" void by_range(float* y, int n, cudaStream_t stream) {
   if (n >= 120 && n < 130) other<<<1, 32, 0, stream>>>(y, n);
@@ -263,6 +289,59 @@ TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
   EXPECT_EQ(proof.deviations.size(), 1u);
 }
 
+// A shape that the contract lists is one that somebody runs.
+TEST_F(HostCode, listed_shapes_are_recorded) {
+  contract::Contract odd = contract("other_threads_at_odd");
+  odd.shapes = {{{"n", kOddShape}}};
+  const Proof proof = prove(odd, {.only = {"launch", "bounds"}});
+  EXPECT_EQ(proof.launches.size(), 2u);
+  EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
+}
+
+TEST_F(HostCode, where_only_listed_shapes_are_promised_all_are_recorded) {
+  contract::Contract odd = contract("other_threads_at_odd");
+  odd.only_listed_shapes = true;
+  odd.shapes = {{{"n", 777}}, {{"n", kOddShape}}, {{"n", 1000}}};
+  const Proof proof = prove(odd, {});
+  EXPECT_TRUE(proof.all_shapes_recorded);
+  EXPECT_EQ(proof.recorded, 3);
+  EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
+  EXPECT_EQ(named(proof, "launch").status, Status::Proved);
+  EXPECT_EQ(proof.shapes.back(), "only the listed shapes (3)");
+}
+
+// And only they count: neither dim is bounded enough by itself.
+TEST_F(HostCode, what_holds_of_listed_shapes_is_proved_of_them) {
+  const auto bounds = [&](int64_t c) {
+    const Proof proof = prove(parsed(fmt::format(R"(only_listed_shapes = true
+[kernel]
+source = "k.cu"
+entry = "put_product"
+args = ["y", "r", "c", "stream"]
+[dims]
+r = {{ min = 1, max = 1000 }}
+c = {{ min = 1, max = 1000 }}
+[tensors.y]
+dtype = "f32"
+shape = [1000]
+role = "inout"
+[reference]
+formula = "y[i] = if i == r * c - 1 then 1 else y[i]"
+[[shapes]]
+r = 1
+c = 1000
+[[shapes]]
+r = 1000
+c = {}
+)",
+                                                 c)),
+                              {.only = {"bounds"}});
+    return named(proof, "bounds").status;
+  };
+  EXPECT_EQ(bounds(1), Status::Proved);
+  EXPECT_EQ(bounds(2), Status::Refuted);
+}
+
 TEST_F(HostCode, memory_that_it_allocates_is_as_large_as_it_asked_for) {
   const Proof proof = prove(contract("own_memory"), {});
   EXPECT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
@@ -311,6 +390,21 @@ formula = "y[z] = 2 * x[0]"
   };
   EXPECT_EQ(race("clears_the_flag"), Status::Proved);
   EXPECT_NE(race("sets_the_flag_at_one_size"), Status::Proved);
+}
+
+// No expression over the dims gives 128 or 512, but each is a case of its own.
+TEST_F(HostCode, blocks_and_grids_of_several_sizes_are_several_cases) {
+  const auto proved = [&](const std::string& entry) {
+    const Proof proof = prove(contract(entry), {.only = {"launch", "bounds", "coverage"}});
+    const bool all = std::all_of(proof.obligations.begin(), proof.obligations.end(),
+                                 [](const Obligation& one) { return one.status == Status::Proved; });
+    return std::pair(proof.launches.size(), all);
+  };
+  EXPECT_EQ(proved("blocks_of_two_sizes"), std::pair(size_t{2}, true));
+  EXPECT_EQ(proved("a_block_too_few_of_one_size"), std::pair(size_t{2}, false));
+  EXPECT_EQ(proved("blocks_of_powers_of_two"), std::pair(size_t{6}, true));
+  EXPECT_EQ(proved("grids_of_two_sizes"), std::pair(size_t{2}, true));
+  EXPECT_EQ(proved("grids_and_blocks_of_two_sizes"), std::pair(size_t{3}, true));
 }
 
 TEST_F(HostCode, clusters_at_one_size_only_are_another_case) {

@@ -111,6 +111,7 @@ Obligation ProvedKernel::coverage_with(const std::vector<ProvedKernel*>& others,
   CoverageSetting setting{contract_, solver_, {"y"}};
   setting.until = 1e300;
   setting.counterexamples = counterexamples;
+  setting.threads_agree = threads_agree;
   Obligation result;
   prove_coverage(setting, one, kernels, result);
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

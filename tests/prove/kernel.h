@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,7 @@ class ProvedKernel {
   // The same with other kernels of the same contract launched beside it.
   Obligation coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills = {},
                            std::vector<Condition> when = {}, bool counterexamples = false);
+  std::map<std::string, bool> threads_agree;  // for coverage
 
  private:
   std::vector<std::string> written_in_a_first_run();

@@ -321,8 +321,10 @@ TEST(Races, a_copy_is_waited_for_before_the_barrier) {
 }
 
 TEST(Races, a_copy_that_is_not_waited_for_races) {
-  for (const char* between : {"bar.sync 0;", "cp.async.wait_group 1; bar.sync 0;",
-                              "bar.sync 0; cp.async.wait_group 0;", "cp.async.wait_group 0;"})
+  for (const char* between :
+       {"bar.sync 0;", "cp.async.wait_group 1; bar.sync 0;", "bar.sync 0; cp.async.wait_group 0;",
+        "cp.async.wait_group 0;", "setp.lt.u32 %p9, %r5, 3; @%p9 cp.async.wait_group 0; bar.sync 0;",
+        "setp.lt.u32 %p9, %r5, 3; @%p9 cp.async.wait_all; bar.sync 0;"})
     EXPECT_EQ(races(copy(between)), Status::Unknown) << between;
 }
 
@@ -509,6 +511,51 @@ TEST(Barriers, a_count_must_be_that_of_the_block) {
   EXPECT_EQ(barriers("bar.sync 1, 288;"), Status::Unknown);
   EXPECT_EQ(barriers("bar.sync 1, 128;"), Status::Unknown);
   EXPECT_EQ(barriers("bar.sync %r5;"), Status::Unknown);
+}
+
+// bar.red gives one result to all threads of the block, a vote one to each warp, and a loop one in each iteration.
+TEST(Barriers, what_the_whole_block_votes_decides_for_all) {
+  const std::string votes = "setp.lt.u32 %p3, %r5, 7;", then = "@%p4 bra END; bar.sync 0; END:";
+  EXPECT_EQ(barriers(votes + "bar.red.or.pred %p4, 0, %p3;" + then), Status::Proved);
+  EXPECT_EQ(barriers(votes + "barrier.cta.red.popc.u32 %r30, 0, %p3; setp.gt.u32 %p4, %r30, 9;" + then),
+            Status::Proved);
+  EXPECT_EQ(barriers(votes + "vote.sync.any.pred %p4, %p3, -1;" + then), Status::Unknown);
+  EXPECT_EQ(barriers(votes + "bar.red.or.pred %p4, 0, 128, %p3;" + then), Status::Unknown);
+  EXPECT_EQ(barriers(votes + "@%p3 bar.red.or.pred %p4, 0, %p3;" + then), Status::Unknown);
+  // Threads leave the loop with what they found in different iterations.
+  EXPECT_EQ(barriers(votes +
+                     "mov.u32 %r10, 0; LOOP: bar.red.or.pred %p4, 0, %p3; add.u32 %r10, %r10, 1;"
+                     "setp.lt.u32 %p5, %r10, 9; @%p5 bra LOOP;" +
+                     then),
+            Status::Unknown);
+}
+
+// A counter that nobody writes between the same barriers is one number for all threads.
+TEST(Barriers, what_all_threads_read_of_shared_memory_decides_for_all) {
+  const auto decided = [](const std::string& between, const std::string& read,
+                          const std::string& behind = "") {
+    return barriers(
+        "mov.u32 %r40, s; shl.b32 %r41, %r5, 2; add.u32 %r42, %r40, %r41; setp.lt.u32 %p3, %r5, 7;"
+        "@%p3 atom.shared.add.u32 %r30, [s], 1;" +
+        between + read + behind + "setp.gt.u32 %p4, %r31, 3; @%p4 bra END; bar.sync 0; END:");
+  };
+  EXPECT_EQ(decided("bar.sync 0;", "ld.shared.u32 %r31, [s];"), Status::Proved);
+  EXPECT_EQ(decided("", "ld.shared.u32 %r31, [s];"), Status::Unknown);
+  EXPECT_EQ(decided("bar.warp.sync -1;", "ld.shared.u32 %r31, [s];"), Status::Unknown);
+  EXPECT_EQ(decided("bar.sync 0;", "ld.shared.u32 %r31, [%r42];"), Status::Unknown);
+  EXPECT_EQ(decided("bar.sync 0;", "ld.shared.u32 %r31, [s];", "@%p3 st.shared.u32 [%r42], 5;"),
+            Status::Unknown);
+  EXPECT_EQ(decided("bar.sync 0;", "ld.shared.u32 %r31, [s]; bar.sync 0;", "@%p3 st.shared.u32 [%r42], 5;"),
+            Status::Proved);
+  // Read twice, and the second time while it changes.
+  EXPECT_EQ(decided("bar.sync 0;", "ld.shared.u32 %r32, [s]; bar.sync 0; @%p3 st.shared.u32 [s], 5;",
+                    "ld.shared.u32 %r31, [s];"),
+            Status::Unknown);
+  // Threads leave the loop with what they found in different iterations.
+  EXPECT_EQ(decided("bar.sync 0;",
+                    "mov.u32 %r10, 0; LOOP: ld.shared.u32 %r31, [s]; add.u32 %r10, %r10, 1;"
+                    "setp.lt.u32 %p5, %r10, %r5; @%p5 bra LOOP;"),
+            Status::Unknown);
 }
 
 std::string shuffle(const char* guard, const char* mask) {

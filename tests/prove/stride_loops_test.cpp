@@ -189,6 +189,21 @@ TEST(Divisions, a_product_is_divided_by_its_factor) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
+// 4 i mod 1024, as of bytes: four times i mod 256, and as far as that.
+TEST(Divisions, a_remainder_of_bytes_is_that_of_elements_times_their_size) {
+  const auto bounds = [](const char* elements) {
+    KernelText text = kernel(
+        "shl.b32 %r10, %r2, 2; rem.u32 %r11, %r10, 1024; cvt.u64.u32 %rd3, %r11; add.s64 %rd4, %rd2, %rd3;"
+        "st.global.f32 [%rd4], 0f00000000;");
+    text.dims = "n = { min = 1000, max = 100000 }";
+    text.y = fmt::format("dtype = \"f32\"\nshape = [{}]", elements);
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("256"), Status::Proved);
+  EXPECT_EQ(bounds("255"), Status::Unknown);
+  EXPECT_EQ(bounds("64"), Status::Unknown);
+}
+
 // ---- launches for some shapes only
 
 TEST(Limits, what_is_negative_for_no_shape_of_a_launch_has_a_value) {

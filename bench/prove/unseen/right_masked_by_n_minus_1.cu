@@ -1,0 +1,26 @@
+// right
+// By the remainder.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) { int j = (i + 1) % n; y[j] = 2 * x[j]; }
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}

@@ -1,0 +1,29 @@
+// violates: coverage
+// A thread stops at the first large element.
+/* contract
+[kernel]
+source = "SOURCE"
+entry = "run"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+*/
+__global__ void k(const float* x, float* y, int n) {
+  for (int i = blockIdx.x * 128 + threadIdx.x; i < n; i += gridDim.x * 128) {
+    float v = x[i];
+    if (v > 3) break;
+    y[i] = 2 * v;
+  }
+}
+extern "C" void run(const float* x, float* y, int n, cudaStream_t stream) {
+  k<<<n < 1000 ? 1 : 64, 128, 0, stream>>>(x, y, n);
+}
