@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -53,10 +54,19 @@ bool is_refusal(int error) {
   return std::find(std::begin(kIllegal), std::end(kIllegal), error) != std::end(kIllegal);
 }
 
+// How the scalars that have a range are chosen together. Between its ends each has a number of its own: a launch that passes
+// the ends on, and nothing else, is no launch that passes a constant.
+enum Choice : size_t { kAllLow, kAllHigh, kAllBetween, kOddHigh, kEvenHigh, kChoices };
+
 double chosen(const contract::ScalarSpec& scalar, size_t index, size_t choice) {
   if (!scalar.is_range()) return scalar.values[choice % scalar.values.size()];
-  const bool high =
-      choice % 4 == 1 || (choice % 4 == 2 && index % 2 == 1) || (choice % 4 == 3 && index % 2 == 0);
+  const size_t how = choice % kChoices;
+  if (how == kAllBetween) {
+    const double share = 1 / (2.3 + static_cast<double>(index));
+    const double between = scalar.low + share * (scalar.high - scalar.low);
+    return contract::is_float(scalar.dtype) ? between : std::floor(between);
+  }
+  const bool high = how == kAllHigh || how == (index % 2 == 1 ? kOddHigh : kEvenHigh);
   return high ? scalar.high : scalar.low;
 }
 
@@ -187,7 +197,7 @@ bool Recorder::is_presence(const contract::ScalarSpec& scalar) const {
   return std::find(optional_.begin(), optional_.end(), scalar.name) != optional_.end();
 }
 
-// All scalars low, all high, every other one high; and each value of those that have a list.
+// Of one scalar there are no others to differ from; and each value of those that have a list.
 size_t Recorder::choices() const {
   size_t scalars = 0, most = 1;
   for (const contract::ScalarSpec& scalar : contract_.scalars) {
@@ -195,7 +205,7 @@ size_t Recorder::choices() const {
     scalars += scalar.is_range() || scalar.values.size() > 1;
     most = std::max(most, scalar.values.size());
   }
-  return std::max(most, scalars == 0 ? size_t{1} : scalars == 1 ? size_t{2} : size_t{4});
+  return std::max(most, scalars == 0 ? size_t{1} : scalars == 1 ? size_t{kAllBetween + 1} : size_t{kChoices});
 }
 
 std::optional<RecordedCall> Recorder::record(const Shape& shape, Relation& relation, size_t choice,
