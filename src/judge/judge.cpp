@@ -280,7 +280,8 @@ Result<int64_t> affordable(const Reference& reference, const Bindings& bindings,
     probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
   const auto first = reference.expect(bindings, output, probe, budget);
   if (!first) return first.error();
-  const double terms = *std::max_element(first->terms.begin(), first->terms.end());
+  const double terms =
+      std::max(*std::max_element(first->terms.begin(), first->terms.end()), first->asked_terms);
   const double most = std::max(static_cast<double>(kLeastAffordable),
                                options.max_work / (std::max(1.0, terms) * reference.cost_of_term(output)));
   return most < static_cast<double>(all) ? static_cast<int64_t>(most) : all;
@@ -324,7 +325,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
-                           partly || sums_are_coherent(bindings, reference.summed_inputs(output)),
+                           partly || sums_are_coherent(bindings, reference, output),
                            useful_threads(options.threads)};
   if (is_screened(reference, output, elements->size(), options)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);
