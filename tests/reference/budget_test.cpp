@@ -640,7 +640,7 @@ role = "out"
 [reference]
 formula = """
 n[i] = sqrt(sum[k](x[i, k]^2))
-y[i, j] = if n[i] != 0 then x[i, j] / n[i] else 1 + log(x[i, j] + 1)
+y[i, j] = if n[i] != 0 then x[i, j] * n[i] else 5 + log(x[i, j] + 1)
 """
 )");
   Tensor x = *normal(DType::f32, {2, 8}, 4);
@@ -649,9 +649,8 @@ y[i, j] = if n[i] != 0 then x[i, j] / n[i] else 1 + log(x[i, j] + 1)
   bindings.inputs["x"] = share(std::move(x));
   const Expectation e = expected(contract, bindings, "y");
   for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_TRUE(e.admits(i, 1));
-    EXPECT_FALSE(e.admits(i, 0)) << "zero over the smallest norm";
-    EXPECT_FALSE(e.admits(i, std::numeric_limits<double>::quiet_NaN())) << "zero over zero";
+    EXPECT_TRUE(e.admits(i, 5));
+    EXPECT_FALSE(e.admits(i, 0)) << "what there would be of a norm that is not zero";
   }
 }
 

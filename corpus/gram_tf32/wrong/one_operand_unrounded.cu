@@ -1,6 +1,6 @@
-// assay: expect fail nonfinite
-// assay: class H
-// What was there is not read where beta is zero, so that NaN is lost.
+// assay: expect fail biased-rounding, wrong-result, precision-loss
+// assay: class C
+// Half of the second operand is given to the tensor cores as it is, and cut off.
 #include <cstdint>
 namespace {
 __device__ uint32_t tf32(float x) {
@@ -19,11 +19,11 @@ __global__ void __launch_bounds__(32) product(const float* g, float* l, int M, i
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(tf32(a[0])), "r"(tf32(a[8 * int64_t(K)])), "r"(tf32(a[4])), "r"(tf32(a[8 * int64_t(K) + 4])), "r"(tf32(b[0])), "r"(tf32(b[4])));
+        : "r"(tf32(a[0])), "r"(tf32(a[8 * int64_t(K)])), "r"(tf32(a[4])), "r"(tf32(a[8 * int64_t(K) + 4])), "r"(tf32(b[0])), "r"(__float_as_uint(b[4])));
   }
   for (int i = 0; i < 4; ++i) {
     const int64_t at = (row + r + i / 2 * 8) * M + col + 2 * t + i % 2;
-    l[at] = beta == 0.0f ? d[i] : beta * l[at] + (1.0f - beta) * d[i];
+    l[at] = beta * l[at] + (1.0f - beta) * d[i];
   }
 }
 }
