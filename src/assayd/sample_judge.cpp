@@ -111,7 +111,7 @@ Result<void> SampleJudge::judge_output(const contract::Bindings& bindings, const
   const reference::BudgetOptions budget{.tensor_cores = tensor_cores_, .threads = 1};
   const auto expected = reference_.expect(bindings, spec.name, elements, budget);
   if (!expected) return expected.error();
-  const bool coherent = judge::sums_are_coherent(bindings, reference_.summed_inputs(spec.name));
+  const bool coherent = judge::sums_are_coherent(bindings, reference_, spec.name);
   const judge::MeasureOptions how{contract_.require.rtol, contract_.require.atol,
                                   contract_.reference.accumulate, coherent, 1};
   judge::Measured measured = judge::measure(spec.name, tensor, *expected, how);

@@ -56,6 +56,13 @@ bool explains(const Numeric& numeric, const OutputProfile& output) {
   return scale > 0 && output.relative >= kExplains * std::fabs(stored - exact) / scale;
 }
 
+// No element of this output has an error of rounding near what the judge saw. The relative one may be large all the same:
+// where a sum of two large numbers is all but zero.
+bool errs_far_less(const Numeric& numeric, const OutputProfile& output) {
+  if (output.broken > 0 || output.error <= 0 || !numeric.worst) return false;
+  return output.error < kExplains * std::fabs(numeric.worst->stored - numeric.worst->exact);
+}
+
 // Another output is rounded here to its own type, and its contract knows that: what is computed from it may
 // go on from the rounded value.
 bool is_declared(const Profile& profile, const OutputProfile& output, const Where& where) {
@@ -133,8 +140,11 @@ bool is_never_narrow(const contract::Contract& contract, const Profile& profile)
 // the shadow lost track, nor where what is missing is so small that a cancellation may have lost it.
 bool is_another_formula(const Finding& finding, const Numeric& numeric, const OutputProfile& output,
                         const contract::Contract& contract, const Profile& profile) {
-  if (explains(numeric, output) || !is_never_narrow(contract, profile)) return false;
-  if (finding.kind == Kind::LowPrecisionAccumulation) return true;
+  if (!is_never_narrow(contract, profile)) return false;
+  const bool is_sum = finding.kind == Kind::LowPrecisionAccumulation;
+  if (is_sum && errs_far_less(numeric, output)) return true;
+  if (explains(numeric, output)) return false;
+  if (is_sum) return true;
   return finding.kind == Kind::PrecisionLoss && profile.retaken.empty() && profile.decisions.empty() &&
          !suspect(finding, numeric, profile);
 }

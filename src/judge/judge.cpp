@@ -274,15 +274,21 @@ Result<int64_t> affordable(const Reference& reference, const Bindings& bindings,
                            const std::vector<int64_t>& elements, const reference::BudgetOptions& budget,
                            const Options& options) {
   const auto all = static_cast<int64_t>(elements.size());
-  if (elements.size() <= kLeastAffordable || reference.is_elementwise(output)) return all;
+  double inputs = 1;  // about as many terms as a sum has, at most
+  for (const auto& [name, input] : bindings.inputs) inputs += static_cast<double>(input->count());
+  const bool is_cheap = elements.size() <= kLeastAffordable &&
+                        static_cast<double>(all) * inputs <= kMostOverwork * options.max_work;
+  if (elements.size() <= kProbeElements || is_cheap || reference.is_elementwise(output)) return all;
   std::vector<int64_t> probe;
   for (std::size_t i = 0; i < kProbeElements; ++i)
     probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
   const auto first = reference.expect(bindings, output, probe, budget);
   if (!first) return first.error();
-  const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-  const double most = std::max(static_cast<double>(kLeastAffordable),
-                               options.max_work / (std::max(1.0, terms) * reference.cost_of_term(output)));
+  const double terms =
+      std::max(*std::max_element(first->terms.begin(), first->terms.end()), first->asked_terms);
+  const double affordable = options.max_work / (std::max(1.0, terms) * reference.cost_of_term(output));
+  const double least = std::min(static_cast<double>(kLeastAffordable), kMostOverwork * affordable);
+  const double most = std::max({affordable, least, static_cast<double>(kProbeElements)});
   return most < static_cast<double>(all) ? static_cast<int64_t>(most) : all;
 }
 
@@ -324,7 +330,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
-                           partly || sums_are_coherent(bindings, reference.summed_inputs(output)),
+                           partly || sums_are_coherent(bindings, reference, output),
                            useful_threads(options.threads)};
   if (is_screened(reference, output, elements->size(), options)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);

@@ -96,6 +96,10 @@ Measured measure(const std::string& output, const contract::Tensor& tensor,
 // Whether one of the inputs that are added up has so few values, or is so well ordered, that sums are
 // coherent.
 bool sums_are_coherent(const contract::Bindings& bindings, const std::set<std::string>& summed);
+// The same for all that an output adds up; or many of the inputs that it rounds are ties, which a kernel may round all one
+// way.
+bool sums_are_coherent(const contract::Bindings& bindings, const reference::Reference& reference,
+                       const std::string& output);
 
 // The expected square of round(v + e) - round(v), in ulps, where v lies `offset` ulps below its rounding
 // (|offset| <= 1/2) and e is normal with standard deviation `sigma` ulps.

@@ -50,7 +50,10 @@ inline constexpr double kToldPart = 0.05;
 
 inline constexpr std::size_t kFewElements = 1 << 13;   // that are looked at once, whatever they are
 inline constexpr std::size_t kProbeElements = 16;      // that tell how long the sums of an output are
-inline constexpr std::size_t kLeastAffordable = 4096;  // elements of an output, however long its sums
+inline constexpr std::size_t kLeastAffordable = 4096;  // elements of an output, though its sums are long
+// Times the work that is meant for an output, which so many elements may cost. Chosen: a short trial of a histogram of four
+// million numbers in a thousand bins took minutes to judge. Work.OfManyLongSumsIsBounded (tests/judge/judge_test.cpp).
+inline constexpr double kMostOverwork = 10;
 
 // ---- Chance: whether an error differs from run to run (repetition.cpp) ----
 

@@ -428,6 +428,15 @@ Lanes Arithmetic::power(const Lanes& x, const Lanes& y, int n) const {
 
 // ---- functions -------------------------------------------------------------------
 
+namespace {
+
+// sqrt(0), log(1), exp(-inf): any implementation gives zero. exp(-1000) is zero in FP64 alone.
+bool is_exact_zero(double x, double value) {
+  return value == 0 && (x == 0 || x == 1 || std::isinf(x));
+}
+
+}  // namespace
+
 Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
   const FunctionInfo& f = function_info(op);
   Lanes r = merged(x, nullptr, n);
@@ -455,6 +464,7 @@ Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
     f.error(x.v[l], v, *precision, relative, absolute);
     const double own = u * (relative * std::abs(v) + absolute);
     const double bx = x.b ? x.b[l] : 0;
+    if (is_exact_zero(x.v[l], v) && bx == 0 && own == 0) continue;
     const double slope = bx > 0 ? f.slope(x.v[l], v) : 0;
     r.b[l] = own + precision->eta + (bx > 0 ? reach(f, x.v[l], v, bx) : 0);
     r.s[l] =
@@ -559,7 +569,7 @@ Lanes Arithmetic::unary(const Node& node, const Lanes& x, int n) const {
     case Op::ToFloat:
       return to_float(x, n);
     case Op::CastFloat:
-      return cast(node.dtype, x, n);
+      return cast(node.dtype, x, n, node.rescaled);
     case Op::CastInt:
       return to_integer(node.dtype, x, n, false);
     case Op::StoreInt:

@@ -93,8 +93,9 @@ struct Arithmetic {
   void flag_infinite_operand(Lanes& r, const Lanes& x, int n) const;
   Lanes real(double value, int n) const;
   Lanes integer(int64_t value, int n) const;
-  // A store to, or a cast through, `dtype` that an implementation may make.
-  Lanes cast(DType dtype, const Lanes& x, int n) const;
+  // A cast through `dtype` that an implementation may make. `rescaled`: of x times a factor that is not known and is
+  // divided out again, so that it is not known where between two powers of two it is rounded.
+  Lanes cast(DType dtype, const Lanes& x, int n, bool rescaled = false) const;
   Lanes to_integer(DType dtype, const Lanes& x, int n, bool nearest) const;
   Lanes to_float(const Lanes& x, int n) const;
   // Values whose format is wider than the declared precision may be rounded to it.

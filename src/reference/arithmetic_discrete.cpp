@@ -101,7 +101,15 @@ Lanes Arithmetic::integer_binary(const Node& node, const Lanes& x, const Lanes& 
     const double bx = x.b ? x.b[l] : 0, by = y.b ? y.b[l] : 0;
     if (bx == 0 && by == 0) continue;
     const double a = std::abs(static_cast<double>(x.i[l])), b = std::abs(static_cast<double>(y.i[l]));
-    const bool sum = node.op == Op::Add || node.op == Op::Sub || node.op == Op::Min || node.op == Op::Max;
+    if (node.op == Op::Min || node.op == Op::Max) {  // min(bins - 1 or bins, bins - 1) is decided
+      const auto pick = [&](double p, double q) {
+        return node.op == Op::Min ? std::min(p, q) : std::max(p, q);
+      };
+      const auto p = static_cast<double>(x.i[l]), q = static_cast<double>(y.i[l]), v = pick(p, q);
+      r.b[l] = std::max(pick(p + bx, q + by) - v, v - pick(p - bx, q - by));
+      continue;
+    }
+    const bool sum = node.op == Op::Add || node.op == Op::Sub;
     r.b[l] = sum ? bx + by : node.op == Op::Mul ? a * by + b * bx + bx * by : kInf;
   }
   return r;

@@ -1,7 +1,10 @@
 // Nodes, conversions and index variables; and the whole.
+#include <functional>
+
 #include "contract/legal_shape.h"
 #include "reference/choices.h"
 #include "reference/compiler.h"
+#include "reference/evaluation.h"
 #include "reference/shifted.h"
 
 namespace assay::reference {
@@ -57,6 +60,7 @@ Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
                       contract_.tensors[i].shape.empty() ? contract_.tensors[i].name + " = ..."
                                                          : contract_.tensors[i].name + "[...] = ..."));
   drop_casts_of_stores();
+  mark_centres();
   for (Choice& choice : separated->choices) add_choice(std::move(choice));
   if (failed_) return error_;
   return std::make_shared<const CompiledFormula>(std::move(compiled_));
@@ -71,6 +75,22 @@ void Compiler::drop_casts_of_stores() {
         body.dtype == contract_.tensors[static_cast<std::size_t>(made.output)].dtype)
       made.body = body.a;
   }
+}
+
+// What sums of squares are about: the mean of x in mean[k]((x[k] - m)^2), also by way of names and quotients.
+void Compiler::mark_centres() {
+  const std::function<void(const Definition&, int)> mark = [&](const Definition& in, int id) {
+    if (id < 0) return;
+    const Node& node = in.nodes[static_cast<std::size_t>(id)];
+    for (const int child : {node.a, node.b, node.c}) mark(in, child);
+    if (!loaded(node)) return;
+    const Source& source = compiled_.sources[static_cast<std::size_t>(node.ref)];
+    Definition& made = compiled_.definitions[static_cast<std::size_t>(source.definition)];
+    if (made.reduce == Reduce::None) return mark(made, made.body);
+    made.is_centre = adds_up(made.reduce);
+  };
+  for (const Definition& made : compiled_.definitions)
+    if (Evaluator::is_variance(made)) mark(made, Evaluator::deviation(made).b);
 }
 
 // Which definitions belong to a choice; and of one that is no output, which outputs tell it.
@@ -163,6 +183,34 @@ bool Compiler::is_exponential(const std::vector<Node>& nodes, const Node& node) 
     default:
       return false;
   }
+}
+
+const Definition* Compiler::loaded(const Node& node) const {
+  if (node.op != Op::Load) return nullptr;
+  const Source& source = compiled_.sources[static_cast<std::size_t>(node.ref)];
+  return source.is_input ? nullptr : &compiled_.definitions[static_cast<std::size_t>(source.definition)];
+}
+
+// exp(s[j] - max[k](s[k])), or a product with it. Any shift gives the same result in the end: an online softmax takes the
+// maximum so far, or one that is older still.
+bool Compiler::is_shifted_exponential(const std::vector<Node>& nodes, int id) const {
+  if (id < 0) return false;
+  const Node& node = nodes[static_cast<std::size_t>(id)];
+  if (!node.exponential) return false;
+  if (node.op == Op::Exp || node.op == Op::Exp2) return depends_on_extreme(nodes, node.a);
+  if (const Definition* made = loaded(node)) return is_shifted_exponential(made->nodes, made->body);
+  return is_shifted_exponential(nodes, node.a) || is_shifted_exponential(nodes, node.b) ||
+         is_shifted_exponential(nodes, node.c);
+}
+
+bool Compiler::depends_on_extreme(const std::vector<Node>& nodes, int id) const {
+  if (id < 0) return false;
+  const Node& node = nodes[static_cast<std::size_t>(id)];
+  if (const Definition* made = loaded(node))
+    return made->reduce == Reduce::Max || made->reduce == Reduce::Min ||
+           (made->reduce == Reduce::None && depends_on_extreme(made->nodes, made->body));
+  return depends_on_extreme(nodes, node.a) || depends_on_extreme(nodes, node.b) ||
+         depends_on_extreme(nodes, node.c);
 }
 
 int Compiler::add(const Scope& scope, Op op, Type type, Place place, int a, int b, int c) {

@@ -439,6 +439,7 @@ int Compiler::cast(Scope& scope, const Expr& expr, Context context, DType dtype)
   const int node = add(scope, to_real ? Op::CastFloat : Op::CastInt, to_real ? Type::Float : Type::Int,
                        expr.place, operand);
   at(scope, node).dtype = dtype;
+  at(scope, node).rescaled = to_real && is_shifted_exponential(definition(scope).nodes, operand);
   return node;
 }
 

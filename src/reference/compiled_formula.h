@@ -52,11 +52,13 @@ struct Node {
   // Add and Sub: contract::kAnyOrder
   int64_t integer = 0;
   double real = 0;
-  int ref = -1;                   // Dim, Scalar, Index, Load: which
-  DType dtype = DType::f32;       // casts
-  std::vector<int> subscripts;    // Load
-  bool guarded = false;           // under an `if` or a filter: may be out of range where not evaluated
-  bool exponential = false;       // a product or quotient of an exp
+  int ref = -1;                 // Dim, Scalar, Index, Load: which
+  DType dtype = DType::f32;     // casts
+  std::vector<int> subscripts;  // Load
+  bool guarded = false;         // under an `if` or a filter: may be out of range where not evaluated
+  bool exponential = false;     // a product or quotient of an exp
+  bool rescaled =
+      false;  // CastFloat: of an exp that is shifted by an extreme, for which a kernel may take another
   bool literal_exponent = false;  // Pow
   uint64_t indices = 0;           // the variables of the definition that it depends on
   std::string text;               // Load: as written, for messages
@@ -117,7 +119,8 @@ struct Definition {
   int previous = -1;  // source whose elements it starts from, or keeps where nothing is assigned
   int output = -1;    // index into Contract::tensors if it assigns an output
   bool is_choice = false;
-  int shape_source = -1;  // intermediate with computed coordinates: the source it has the shape of
+  bool is_centre = false;  // a sum of squares of the formula is about it
+  int shape_source = -1;   // intermediate with computed coordinates: the source it has the shape of
   bool is_scatter() const {
     for (const Coordinate& coordinate : coordinates)
       if (coordinate.variable < 0) return true;

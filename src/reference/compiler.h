@@ -60,6 +60,9 @@ class Compiler {
   Node& at(const Scope& scope, int node) { return definition(scope).nodes[static_cast<std::size_t>(node)]; }
   int add(const Scope& scope, Node node);
   bool is_exponential(const std::vector<Node>& nodes, const Node& node) const;
+  bool is_shifted_exponential(const std::vector<Node>& nodes, int id) const;
+  bool depends_on_extreme(const std::vector<Node>& nodes, int id) const;
+  const Definition* loaded(const Node& node) const;  // the definition that it reads; null if there is none
   int add(const Scope& scope, Op op, Type type, Place place, int a, int b = -1, int c = -1);
   int integer_node(const Scope& scope, int64_t value, Place place);
 
@@ -100,6 +103,7 @@ class Compiler {
 
   void add_choice(Choice choice);
   void drop_casts_of_stores();
+  void mark_centres();
 
   // ---- reductions and statements -------------------------------------------------
   int new_definition(std::string defined, Place place);

@@ -47,7 +47,7 @@ Lanes Arithmetic::to_float(const Lanes& x, int n) const {
   return r;
 }
 
-Lanes Arithmetic::cast(DType dtype, const Lanes& x, int n) const {
+Lanes Arithmetic::cast(DType dtype, const Lanes& x, int n, bool rescaled) const {
   const DTypeInfo& to = info(dtype);
   const numerics::FormatInfo& format = numerics::info(to.format);
   const numerics::FormatInfo& own = numerics::info(info(precision->dtype).format);
@@ -71,7 +71,12 @@ Lanes Arithmetic::cast(DType dtype, const Lanes& x, int n) const {
     r.b[l] = std::max({b, high - v, v - low});
     r.s[l] = x.s ? x.s[l] : 0;
     // The rounding is known, so its square is known too.
-    const double moved = std::max(std::abs(high - v), std::abs(v - low));
+    double moved = std::max(std::abs(high - v), std::abs(v - low));
+    if (rescaled) {
+      const double unit = numerics::unit_roundoff(to.format);
+      r.b[l] = std::max(r.b[l], b + unit * (std::abs(v) + b));
+      if (std::isfinite(moved)) moved = std::max(moved, kRms * unit * std::abs(v));
+    }
     if (std::isfinite(moved)) r.s[l] += moved * moved;
     if (std::isinf(r.b[l]) && std::isfinite(b)) {
       r.b[l] = b + numerics::unit_roundoff(to.format) * std::abs(v);

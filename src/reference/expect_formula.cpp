@@ -55,6 +55,7 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
   e.sigma = std::move(found.s);
   e.magnitude = std::move(found.magnitude);
   e.terms = std::move(found.terms);
+  e.asked_terms = asked_terms(evaluation.shaped, definition);
   e.flags = std::move(found.f);
   make_room(e);
   const bool leans = options.tensor_cores && uses_products(definition);

@@ -43,6 +43,8 @@ Interval Store::range(double nearest, double low, double high) const {
   if (either && std::isfinite(low) && std::isfinite(high))
     result = {std::min(result.low, contract::rounded_away(dtype, low)),
               std::max(result.high, contract::rounded_away(dtype, high))};
+  // A format without a sign has no number below the interval, and NaN in its place (e8m0).
+  if (std::isnan(result.low) && low < 0) result.low = 0;
   if (!wide) return result;
   if (std::isfinite(result.low)) result.low = std::min(low, nearest);
   if (std::isfinite(result.high)) result.high = std::max(high, nearest);

@@ -333,6 +333,8 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
   }
   out.v[l] = v;
   const bool finite = std::isfinite(v);
+  // Welford's running mean makes NaN of an infinity as soon as it moves on: infinity less infinity.
+  if (made.is_centre && std::isinf(v)) out.f[l] |= kMayOverflow;
   out.b[l] = !finite ? 0 : std::isnan(b) ? kInf : b;
   out.s[l] = !finite ? 0 : std::isnan(s) ? kInf : s;
 }

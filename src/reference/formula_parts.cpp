@@ -108,6 +108,46 @@ std::set<std::string> Reference::summed_inputs(const std::string& output) const 
   return names;
 }
 
+// Of the sums in an output's own expression, which are evaluated for each of its elements.
+double Reference::Impl::asked_terms(const ShapedFormula& shaped, int definition) const {
+  double most = 0;
+  for (const int id : behind(definition)) {
+    const Definition& made = compiled->definitions[static_cast<std::size_t>(id)];
+    const bool is_own =
+        id == definition || std::ranges::any_of(made.variables, [&](const Variable& variable) {
+          return variable.outer_definition == definition;
+        });
+    if (made.filter < 0 || !is_own) continue;
+    double terms = 1;
+    for (const int variable : made.reduced)
+      terms *= static_cast<double>(shaped.definitions[static_cast<std::size_t>(id)]
+                                       .ranges[static_cast<std::size_t>(variable)]
+                                       .length());
+    most = std::max(most, terms);
+  }
+  return most;
+}
+
+std::set<std::string> Reference::inputs_with_free_ties(const std::string& output) const {
+  std::set<std::string> names;
+  const Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor || !impl_->compiled) return names;
+  const CompiledFormula& compiled = *impl_->compiled;
+  for (const int id : impl_->behind(compiled.final_definition[static_cast<std::size_t>(*tensor)])) {
+    const std::vector<Node>& nodes = compiled.definitions[static_cast<std::size_t>(id)].nodes;
+    for (const Node& node : nodes) {
+      if (node.op != Op::CastFloat || !contract::ties_either_way(node.dtype)) continue;
+      const Node& operand = nodes[static_cast<std::size_t>(node.a)];
+      if (operand.op != Op::Load) continue;
+      const Source& source = compiled.sources[static_cast<std::size_t>(operand.ref)];
+      if (source.is_input)
+        names.insert(impl_->contract.tensors[static_cast<std::size_t>(source.tensor)].name);
+    }
+  }
+  for (const Reference& one : impl_->cases) names.merge(one.inputs_with_free_ties(output));
+  return names;
+}
+
 bool Reference::has_products(const std::string& output) const {
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor || !impl_->compiled) return false;

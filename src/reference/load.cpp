@@ -144,8 +144,12 @@ bool Evaluator::offsets(Batch& batch, int node_id, const Node& node, Offsets& re
     const Lanes values = eval(batch, node.subscripts[c]);
     if (evaluation_.failed()) return false;
     for (int l = 0; l < n; ++l) {
-      const int64_t value = values.i[l] - origin(c);
-      if (value < 0 || value >= extents[c]) return out_of_range(batch, node, c, value, l), false;
+      int64_t value = values.i[l] - origin(c);
+      const bool is_outside = value < 0 || value >= extents[c];
+      // Of an index that could be another nothing is known. It may be outside because what guards it is as open.
+      const bool is_open = values.b && values.b[l] > 0;
+      if (is_outside && (!is_open || extents[c] == 0)) return out_of_range(batch, node, c, value, l), false;
+      if (is_outside) value = std::clamp<int64_t>(value, 0, extents[c] - 1);
       result.at[l] += value * strides[c];
     }
     if (!values.b) continue;

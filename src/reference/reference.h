@@ -92,6 +92,8 @@ struct Expectation {
   std::vector<double> bias;        // magnitude of legitimate lean toward zero (tensor cores); else 0
   std::vector<double> magnitude;   // sum of |terms| of the outermost sum; |value| where there is none
   std::vector<double> terms;       // number of terms of the longest sum (hit count for a scatter); 1 if none
+  // Terms that an element's longest sum with a filter asks about, whether they pass or not; 0 if there is no such sum.
+  double asked_terms = 0;
   std::vector<uint8_t> flags;
   std::vector<int64_t> integer;  // integer and bool outputs: the exact value; else empty
 
@@ -230,6 +232,8 @@ class Reference {
   bool has_products(const std::string& output) const;
   // The inputs whose elements the output's sums add up, or its products multiply, whatever becomes of them first.
   std::set<std::string> summed_inputs(const std::string& output) const;
+  // Inputs that a cast rounds to a type whose ties may go either way: tf32(x[i]).
+  std::set<std::string> inputs_with_free_ties(const std::string& output) const;
 
   // Of `torch` references. Starts their process, which takes seconds, without waiting for it.
   void start() const;

@@ -44,6 +44,7 @@ struct Reference::Impl {
   Result<void> add_alternatives(Evaluation& evaluation, int definition, Expectation& e) const;
   // Every definition that a result of `definition` may depend on, itself included.
   std::vector<int> behind(int definition) const;
+  double asked_terms(const ShapedFormula& shaped, int definition) const;
   // The definitions behind an output whose parts can be named; none where cases switch the formula: a site is
   // one of one formula, and which, depends on the call.
   std::vector<int> with_sites(const std::string& output) const;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <optional>
 
 #include "base/file.h"
 #include "base/random.h"
@@ -167,11 +168,16 @@ class Build {
  public:
   Build(const Contract& contract, DType dtype) : given_(contract), dtype_(dtype) {}
 
+  // Compiles it, once. If that fails, every run says so.
+  void prepare(const BuildOptions& build, const RunnerOptions& options) {
+    if (runner_ || failure_) return;
+    if (const Result<void> made = make(build, options); !made) failure_ = made.error();
+  }
+
   Result<std::map<std::string, Tensor>> run(const Bindings& bindings, const BuildOptions& build,
                                             const RunnerOptions& options) {
-    if (!runner_) {
-      if (const Result<void> made = prepare(build, options); !made) return made.error();
-    }
+    prepare(build, options);
+    if (failure_) return *failure_;
     trial::Trial trial;
     trial.shape = bindings.shape;
     Bindings wide;
@@ -196,7 +202,7 @@ class Build {
   }
 
  private:
-  Result<void> prepare(const BuildOptions& build, const RunnerOptions& options) {
+  Result<void> make(const BuildOptions& build, const RunnerOptions& options) {
     const Result<std::string> prelude = written_prelude(build, dtype_);
     if (!prelude) return prelude.error();
     contract_ = reference_contract(given_, dtype_, *prelude);
@@ -221,6 +227,7 @@ class Build {
   Contract contract_;
   Subject subject_;
   std::unique_ptr<Runner> runner_;
+  std::optional<Error> failure_;
 };
 
 struct Both {
@@ -253,6 +260,9 @@ reference::ReferenceProvider cuda_reference(const Contract& contract, const Buil
                                             const RunnerOptions& runner) {
   if (contract.reference.kind != contract::ReferenceKind::Cuda) return {};
   auto both = std::make_shared<Both>(contract);
+  // Now, and not in the first trial: seconds of a compiler say nothing about what a trial costs.
+  both->exact.prepare(build, runner);
+  both->working.prepare(build, runner);
   return [both, build, runner](const Contract&,
                                const Bindings& bindings) -> Result<std::map<std::string, Tensor>> {
     const std::scoped_lock lock(both->lock);

@@ -15,7 +15,7 @@
 
 namespace assay::subject {
 
-// Builds when first asked; on the virtual device, whatever the subject runs on.
+// Builds at once; runs on the virtual device, whatever the subject runs on.
 reference::ReferenceProvider cuda_reference(const contract::Contract& contract, const BuildOptions& build,
                                             const RunnerOptions& runner);
 

@@ -103,6 +103,8 @@ class Plan {
   void add_nonfinite();
   void add_infinite_parts();
   void add_infinities_that_meet();
+  void add_nan_times_zero();
+  void add_products_below();
   void add_families();
   void add_presence();
   void add_cases();

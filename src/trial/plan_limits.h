@@ -106,6 +106,9 @@ inline constexpr int64_t kFamilySize = 96, kLargerFamilySize = 200;
 // Values of a scalar, such as an epsilon, that small inputs meet.
 // Plan.MakesAllInputsSmallAtOnceForEveryValueOfAScalar wants two.
 inline constexpr std::size_t kMostScalarValues = 3;
+// Inputs that are far below zero beside others above: of the factors of a product all but one, and few products have more
+// than three. Chosen.
+inline constexpr std::size_t kMostBelow = 2;
 // Under each kind of condition. With the first come the repeated sums; before the last, no smaller call is
 // made.
 inline constexpr int64_t kConditionSize = 48, kLargerConditionSize = 129, kSmallestConditionSize = 5;

@@ -299,6 +299,31 @@ void Plan::add_nonfinite() {
   }
   add_infinite_parts();
   add_infinities_that_meet();
+  add_nan_times_zero();
+}
+
+// A factor of zero (the beta of BLAS, a weight decay) makes NaN of a NaN, or is asked about: then what it would multiply is
+// not looked at. Kernels mistake the one for the other.
+void Plan::add_nan_times_zero() {
+  for (const contract::ScalarSpec& scalar : contract_.scalars) {
+    const bool may_be_zero = scalar.is_range() ? scalar.low == 0 || scalar.high == 0
+                                               : std::ranges::find(scalar.values, 0.0) != scalar.values.end();
+    if (!contract::is_float(scalar.dtype) || !may_be_zero) continue;
+    const contract::Scalar zero = scalar_of(scalar, 0);
+    for (const TensorSpec* spec : contract_.inputs()) {
+      if (!takes_nonfinite(*spec)) continue;
+      add("NaN and infinity", quick(uniform_shape(contract_, kNanElementSize), kNonfiniteShare),
+          {{spec->name, Family::NanElement}}, rotating_condition());
+      stages_.back().back().trial.scalars[scalar.name] = zero;
+      requirements_.add(RequirementGroup::Inputs,
+                        fmt::format("{} nan-element with {} = 0", spec->name, scalar.name),
+                        [input = spec->name, name = scalar.name, zero](const Trial& trial) {
+                          const auto found = trial.families.find(input);
+                          return found != trial.families.end() && found->second == Family::NanElement &&
+                                 trial.scalars.at(name).bits == zero.bits;
+                        });
+    }
+  }
 }
 
 void Plan::add_infinite_parts() {
@@ -370,6 +395,7 @@ void Plan::add_families() {
   }
   add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
       all(contract_, Family::HeavyTail), rotating_condition());
+  add_products_below();
   add_presence();
   add_cases();
   std::size_t most = 0;
@@ -382,6 +408,36 @@ void Plan::add_families() {
       if (i >= known.size()) continue;
       Shape shape = quick(uniform_shape(contract_, i % 2 ? kFamilySize : kLargerFamilySize), kEachShare);
       add("input families", shape, {{spec->name, known[i]}}, rotating_condition());
+    }
+  }
+}
+
+// All products of two inputs, such as the scores of attention, are far below zero only where one input is and the others
+// are above: then a maximum that starts from -1e5 shows.
+void Plan::add_products_below() {
+  if (!orders_numbers(contract_)) return;
+  std::vector<const TensorSpec*> inputs = contract_.inputs();
+  std::erase_if(inputs, [](const TensorSpec* spec) { return !contract::is_float(spec->dtype); });
+  if (inputs.size() < 2) return;
+  std::size_t tried = 0;
+  for (const TensorSpec* spec : inputs) {
+    const std::vector<Family> known = families_for(*spec);
+    if (tried == kMostBelow || std::ranges::find(known, Family::Negative) == known.end()) continue;
+    ++tried;
+    for (const Family family : {Family::Negative, Family::FarBelow}) {
+      if (std::ranges::find(known, family) == known.end()) continue;
+      Families families = all(contract_, Family::SameSign);
+      families[spec->name] = family;
+      add("input families", quick(uniform_shape(contract_, kNanElementSize), kEachShare), families,
+          rotating_condition());
+      requirements_.add(RequirementGroup::Inputs,
+                        fmt::format("{} {}, the others of one sign", spec->name, to_string(family)),
+                        [families](const Trial& trial) {
+                          return std::ranges::all_of(families, [&](const auto& wanted) {
+                            const auto found = trial.families.find(wanted.first);
+                            return found != trial.families.end() && found->second == wanted.second;
+                          });
+                        });
     }
   }
 }

@@ -1,6 +1,9 @@
 // Sums of few different terms: their roundings are alike, so their errors are no noise.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "base/random.h"
 #include "judge/measure.h"
 #include "operators.h"
 
@@ -115,6 +118,57 @@ TEST(Coherence, OfEqualFactors) {
     ASSERT_TRUE(judgement) << judgement.error().text();
     EXPECT_TRUE(judgement->findings.empty()) << factor;
   }
+}
+
+const char kSquares[] = R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y"]
+[dims]
+M = { min = 1, max = 4096 }
+N = { min = 1, max = 4096 }
+[tensors.x]
+dtype = "f32"
+shape = ["M", "N"]
+[tensors.y]
+dtype = "f32"
+shape = ["M"]
+role = "out"
+[reference]
+formula = "y[i] = sum[j](tf32(x[i, j])^2)"
+)toml";
+
+// Integers of 12 bits, of which a quarter lie between two tf32 numbers: cvt.rna makes all of them larger.
+TEST(Coherence, OfTiesThatAreRoundedAwayFromZero) {
+  const auto contract = contract::parse(kSquares);
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  ASSERT_TRUE(reference) << reference.error().text();
+  EXPECT_EQ(reference->inputs_with_free_ties("y"), (std::set<std::string>{"x"}));
+  constexpr int64_t kRows = 64, kTerms = 512;
+  Bindings bindings;
+  bindings.shape = {{"M", kRows}, {"N", kTerms}};
+  Tensor x = Tensor::zeros(DType::f32, {kRows, kTerms}), y = Tensor::zeros(DType::f32, {kRows});
+  Random random(3);
+  for (int64_t i = 0; i < x.count(); ++i) x.store(i, static_cast<double>(random.between(-4096, 4095)));
+  for (int64_t i = 0; i < kRows; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < kTerms; ++j)
+      sum += std::pow(contract::rounded_away(DType::tf32, x.load(i * kTerms + j)), 2);
+    y.store(i, sum);
+  }
+  bindings.inputs = {{"x", std::make_shared<const Tensor>(std::move(x))}};
+  EXPECT_TRUE(sums_are_coherent(bindings, *reference, "y"));
+  Outputs outputs;
+  outputs["y"] = std::make_shared<const Tensor>(std::move(y));
+  const auto judgement = judge(*contract, *reference, bindings, outputs);
+  ASSERT_TRUE(judgement) << judgement.error().text();
+  EXPECT_TRUE(judgement->findings.empty());
+  // Of ordinary floats hardly any is a tie.
+  Tensor plain = Tensor::zeros(DType::f32, {kRows, kTerms});
+  for (int64_t i = 0; i < plain.count(); ++i) plain.store(i, random.uniform(-1, 1));
+  bindings.inputs = {{"x", std::make_shared<const Tensor>(std::move(plain))}};
+  EXPECT_FALSE(sums_are_coherent(bindings, *reference, "y"));
 }
 
 }  // namespace

@@ -314,6 +314,50 @@ TEST(Sample, TakesAllWhereItCan) {
   EXPECT_EQ(choose_elements(tensor, 77, 1).size(), 77u);
 }
 
+// A thousand bins, each a sum that asks about every element.
+TEST(Work, OfManyLongSumsIsBounded) {
+  const auto contract = contract::parse(R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y"]
+[dims]
+n = { min = 1, max = 4194304 }
+bins = { min = 1, max = 1024 }
+[tensors.x]
+dtype = "i32"
+shape = ["n"]
+values = "index(bins)"
+[tensors.y]
+dtype = "i32"
+shape = ["bins"]
+role = "out"
+[reference]
+formula = "y[b] = sum[i | x[i] == b](1)"
+)toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  ASSERT_TRUE(reference) << reference.error().text();
+  constexpr int64_t kElements = 4096, kBins = 1024;
+  contract::Bindings bindings;
+  bindings.shape = {{"n", kElements}, {"bins", kBins}};
+  Tensor x = Tensor::zeros(DType::i32, {kElements}), y = Tensor::zeros(DType::i32, {kBins});
+  for (int64_t i = 0; i < kElements; ++i) x.store_int(i, i % kBins);
+  for (int64_t b = 0; b < kBins; ++b) y.store_int(b, kElements / kBins);
+  bindings.inputs = {{"x", std::make_shared<const Tensor>(std::move(x))}};
+  Outputs outputs;
+  outputs["y"] = std::make_shared<const Tensor>(std::move(y));
+  const auto judged_with = [&](double work) {
+    Options options;
+    options.max_work = work;
+    const auto judgement = judge(*contract, *reference, bindings, outputs, options);
+    EXPECT_TRUE(judgement && judgement->findings.empty());
+    return judgement ? judgement->judged : 0;
+  };
+  EXPECT_EQ(judged_with(1e6), kBins);
+  EXPECT_LE(judged_with(1e4), 64);  // ten times the work would be 24 elements; of a row as many are chosen
+  EXPECT_GE(judged_with(1), 16);
+}
+
 TEST(Tolerance, OverridesTheBudget) {
   Operator op = operators()[0];
   op.contract += "[require]\nrtol = 0.5\natol = 10.0\n";

@@ -402,6 +402,16 @@ TEST(Explained, AnotherFormulaIsNotALossOfPrecision) {
   EXPECT_EQ(explained_by(large, finding).kind, Kind::PrecisionLoss);
 }
 
+// Beside a result that cancels to almost nothing any rounding is large. None of them is near what is wrong here.
+TEST(Explained, ASumIsNotNarrowBecauseOneElementCancels) {
+  Profile cancels = small_roundings(0x1p-24);
+  cancels.outputs[0].relative = 0.3;
+  cancels.outputs[0].error = 0.5;  // 490 are missing
+  EXPECT_EQ(explained_by(cancels, narrow_sum()).kind, Kind::WrongResult);
+  cancels.outputs[0].error = 100;
+  EXPECT_EQ(explained_by(cancels, narrow_sum()).kind, Kind::LowPrecisionAccumulation);
+}
+
 TEST(Explained, BesideF64AnF32SumIsNarrow) {
   contract::Contract contract = sums();
   contract.reference.accumulate = contract::DType::f64;

@@ -90,6 +90,22 @@ TEST(Discrete, FloorAdmitsBothSidesOfAnIntegerWithinTheBudget) {
   EXPECT_FALSE(e.admits(1, 0.0));
 }
 
+// The last bin of a histogram: 5 * 0.1 * 10 may be 4 or 5 rounded down, and is cut to 4 either way.
+TEST(Discrete, AMinimumDecidesBetweenIntegersAboveIt) {
+  const auto admitted = [](const std::string& formula) {
+    const Expectation e = pair_expected(pair_contract(formula, "i32"), {5}, {10}, 1);
+    std::vector<int> list;
+    for (int i = 0; i < 10; ++i)
+      if (e.admits(0, static_cast<double>(i))) list.push_back(i);
+    return list;
+  };
+  const std::string bin = "i32(floor(a[n, 0] * 0.1 * b[n, 0]))";
+  EXPECT_GE(admitted(bin).size(), 2u);
+  EXPECT_EQ(admitted(fmt::format("min({}, 4)", bin)), (std::vector<int>{4}));
+  EXPECT_EQ(admitted(fmt::format("max({}, 7)", bin)), (std::vector<int>{7}));
+  EXPECT_GE(admitted(fmt::format("min({}, 7)", bin)).size(), 2u);
+}
+
 TEST(Discrete, AStoreToFp8AdmitsBothNeighboursOnlyAtABoundary) {
   // 17 lies between 16 and 18 in e4m3: a tie. 1/3 * 51 is within rounding of it.
   const Expectation e =

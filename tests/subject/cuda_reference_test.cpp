@@ -112,6 +112,21 @@ TEST_F(CudaReference, ComputesInDouble) {
   }
 }
 
+// A check learns from its first trial what trials cost.
+TEST_F(CudaReference, IsBuiltBeforeItIsAsked) {
+  const auto files = [&] {
+    int64_t count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache"))
+      count += entry.is_regular_file();
+    return count;
+  };
+  const reference::Reference made = reference();
+  const int64_t built = files();
+  EXPECT_GE(built, 2);
+  ASSERT_TRUE(made.expect_all(bindings_, "y"));
+  EXPECT_EQ(files(), built);
+}
+
 TEST_F(CudaReference, AdmitsWhatRoundingExplains) {
   const auto e = reference().expect_all(bindings_, "y");
   ASSERT_TRUE(e) << e.error().text();

@@ -276,12 +276,63 @@ formula = ")" + formula +
   EXPECT_EQ(parts_of("y[i] = max(x[i, 0], 1)"), 0u) << "one element";
 }
 
+TEST(Plan, MakesAllProductsFarBelowZeroWhereTheFormulaTakesExtremes) {
+  const auto trials_of = [](const std::string& formula) {
+    const std::string text = R"([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "z", "y"]
+[dims]
+N = { min = 1, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+values = "activations"
+[tensors.z]
+dtype = "f32"
+shape = ["N"]
+values = "positive"
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = ")" + formula + "\"\n";
+    const auto contract = contract::parse(text);
+    EXPECT_TRUE(contract) << contract.error().text();
+    std::set<Family> found;
+    for (const PlannedTrial& planned : first_trials(*contract, 1, 150)) {
+      const auto& families = planned.trial.families;
+      if (!families.contains("x") || !families.contains("z")) continue;
+      const Family x = families.at("x");
+      const bool is_below = x == Family::Negative || x == Family::FarBelow;
+      if (is_below && families.at("z") == Family::Natural && planned.needed) found.insert(x);
+    }
+    return found.size();
+  };
+  EXPECT_EQ(trials_of("y[i] = max[j](x[j] * z[j] + i)"), 2u);
+  EXPECT_EQ(trials_of("y[i] = sum[j](x[j] * z[j] + i)"), 0u);
+}
+
 TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
   const Contract contract =
       parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", "[require]\nnonfinite = \"ignore\"\n");
   for (const PlannedTrial& planned : first_trials(contract, 1, 400)) {
     for (const auto& [name, family] : planned.trial.families) EXPECT_FALSE(is_nonfinite(family));
   }
+}
+
+TEST(Plan, GivesNanToEveryInputWhereAScalarIsZero) {
+  const Contract contract = parsed(
+      "[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n[tensors.z]\ndtype = \"f32\"\nshape = [\"N\"]\n"
+      "[scalars.beta]\ndtype = \"f32\"\nvalues = [0.5, 0.0]\n"
+      "[scalars.other]\ndtype = \"f32\"\nvalues = [0.5, 1.0]\n");
+  std::set<std::string> seen;
+  for (const PlannedTrial& planned : first_trials(contract, 1, 100))
+    for (const auto& [name, family] : planned.trial.families)
+      if (family == Family::NanElement && planned.needed && planned.trial.scalars.at("beta").as_double() == 0)
+        seen.insert(name);
+  EXPECT_EQ(seen, (std::set<std::string>{"x", "z"}));
 }
 
 TEST(Plan, MakesAllInputsSmallAtOnceForEveryValueOfAScalar) {
