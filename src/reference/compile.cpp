@@ -61,6 +61,7 @@ Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
                                                          : contract_.tensors[i].name + "[...] = ..."));
   drop_casts_of_stores();
   mark_centres();
+  mark_avoidable_overflow();
   for (Choice& choice : separated->choices) add_choice(std::move(choice));
   if (failed_) return error_;
   return std::make_shared<const CompiledFormula>(std::move(compiled_));
@@ -91,6 +92,13 @@ void Compiler::mark_centres() {
   };
   for (const Definition& made : compiled_.definitions)
     if (Evaluator::is_variance(made)) mark(made, Evaluator::deviation(made).b);
+}
+
+void Compiler::mark_avoidable_overflow() {
+  for (Definition& made : compiled_.definitions)
+    made.overflow_is_avoidable = made.body >= 0 &&
+                                 made.nodes[static_cast<std::size_t>(made.body)].exponential &&
+                                 !is_shifted_exponential(made.nodes, made.body);
 }
 
 // Which definitions belong to a choice; and of one that is no output, which outputs tell it.
