@@ -95,10 +95,16 @@ void Compiler::mark_centres() {
 }
 
 void Compiler::mark_avoidable_overflow() {
-  for (Definition& made : compiled_.definitions)
-    made.overflow_is_avoidable = made.body >= 0 &&
-                                 made.nodes[static_cast<std::size_t>(made.body)].exponential &&
-                                 !is_shifted_exponential(made.nodes, made.body);
+  for (Definition& made : compiled_.definitions) {
+    if (made.body < 0) continue;
+    const Node& body = made.nodes[static_cast<std::size_t>(made.body)];
+    const bool is_shifted = is_shifted_exponential(made.nodes, made.body);
+    made.overflow_is_avoidable = body.exponential && !is_shifted;
+    if (!is_shifted || body.op != Op::Mul || !adds_up(made.reduce)) continue;
+    const auto is_exponential = [&](int id) { return made.nodes[static_cast<std::size_t>(id)].exponential; };
+    if (is_exponential(body.a) != is_exponential(body.b))
+      made.weighted = is_exponential(body.a) ? body.b : body.a;
+  }
 }
 
 // Which definitions belong to a choice; and of one that is no output, which outputs tell it.

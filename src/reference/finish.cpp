@@ -323,7 +323,8 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
                       out.f[l]);
   }
   // Where only an exp overflows, shifting it does not.
-  if (size > precision.max && std::isfinite(v) && !made.overflow_is_avoidable) out.f[l] |= kMayOverflow;
+  if (std::max(size, total.weighted[l]) > precision.max && std::isfinite(v) && !made.overflow_is_avoidable)
+    out.f[l] |= kMayOverflow;
   out.magnitude[l] = mean ? size / n : size;
   if (mean) {
     v /= n;

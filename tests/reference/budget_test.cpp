@@ -700,10 +700,10 @@ entry = "k"
 args = ["s", "v", "y", "stream"]
 [tensors.s]
 dtype = "f32"
-shape = [2]
+shape = [3]
 [tensors.v]
 dtype = "f32"
-shape = [2]
+shape = [3]
 [tensors.y]
 dtype = "f32"
 shape = [1]
@@ -714,10 +714,10 @@ p[j] = )toml" + shifted + R"toml(
 y[i] = sum[j](p[j] * v[j]) / sum[j](p[j]) + i
 """
 )toml");
-    const auto expectation = [&](double value) {
+    const auto expectation = [&](double value, double last = 0) {
       Bindings bindings;
-      bindings.inputs["s"] = share(Tensor::of(DType::f32, {2}, std::vector<double>{95, 95}));
-      bindings.inputs["v"] = share(Tensor::of(DType::f32, {2}, std::vector<double>{value, value}));
+      bindings.inputs["s"] = share(Tensor::of(DType::f32, {3}, std::vector<double>{95, 95, last}));
+      bindings.inputs["v"] = share(Tensor::of(DType::f32, {3}, std::vector<double>{value, value, 1}));
       return expected(contract, bindings, "y");
     };
     const Expectation large = expectation(3e38), small = expectation(3);
@@ -726,6 +726,10 @@ y[i] = sum[j](p[j] * v[j]) / sum[j](p[j]) + i
     EXPECT_TRUE(large.admits(0, std::numeric_limits<double>::infinity()));
     EXPECT_FALSE(large.admits(0, 2e38));
     EXPECT_FALSE(small.admits(0, std::numeric_limits<double>::infinity())) << "exp(95) without a shift";
+    // A sum of 4e38 before the third key comes, whose score is the largest.
+    const Expectation later = expectation(2e38, 100);
+    EXPECT_LT(std::abs(later.value[0]), 3e37);
+    EXPECT_TRUE(later.admits(0, std::numeric_limits<double>::infinity()));
   }
 }
 
