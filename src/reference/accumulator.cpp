@@ -111,6 +111,7 @@ Accumulator Accumulator::make(Arena& arena, int n, Reduce reduce) {
   a.lost = filled(arena, n, 0);
   a.aligned = filled(arena, n, 0);
   a.aligned_squares = filled(arena, n, 0);
+  a.weighted = filled(arena, n, 0);
   a.count = filled(arena, n, 0);
   a.low = filled(arena, n, empty);
   a.high = filled(arena, n, empty);
@@ -266,6 +267,7 @@ void fold(const Accumulator& parts, int used, Accumulator& total, int at, Reduce
       total.lost[at] += parts.lost[l];
       total.aligned[at] += parts.aligned[l];
       total.aligned_squares[at] += parts.aligned_squares[l];
+      total.weighted[at] += parts.weighted[l];
       total.count[at] += parts.count[l];
       total.integer[at] += parts.integer[l];
       total.flags[at] |= parts.flags[l];

@@ -24,6 +24,7 @@ struct Accumulator {
   double* aligned =
       nullptr;  // of the sizes by whose exponents a tensor core aligns products; 0: those that they have
   double* aligned_squares = nullptr;
+  double* weighted = nullptr;  // the sizes of what shifted exps are multiplied by (Definition::weighted)
   double* count = nullptr;
   double* low = nullptr;  // extremes: the admitted interval
   double* high = nullptr;

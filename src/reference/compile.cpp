@@ -61,6 +61,7 @@ Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
                                                          : contract_.tensors[i].name + "[...] = ..."));
   drop_casts_of_stores();
   mark_centres();
+  mark_avoidable_overflow();
   for (Choice& choice : separated->choices) add_choice(std::move(choice));
   if (failed_) return error_;
   return std::make_shared<const CompiledFormula>(std::move(compiled_));
@@ -91,6 +92,19 @@ void Compiler::mark_centres() {
   };
   for (const Definition& made : compiled_.definitions)
     if (Evaluator::is_variance(made)) mark(made, Evaluator::deviation(made).b);
+}
+
+void Compiler::mark_avoidable_overflow() {
+  for (Definition& made : compiled_.definitions) {
+    if (made.body < 0) continue;
+    const Node& body = made.nodes[static_cast<std::size_t>(made.body)];
+    const bool is_shifted = is_shifted_exponential(made.nodes, made.body);
+    made.overflow_is_avoidable = body.exponential && !is_shifted;
+    if (!is_shifted || body.op != Op::Mul || !adds_up(made.reduce)) continue;
+    const auto is_exponential = [&](int id) { return made.nodes[static_cast<std::size_t>(id)].exponential; };
+    if (is_exponential(body.a) != is_exponential(body.b))
+      made.weighted = is_exponential(body.a) ? body.b : body.a;
+  }
 }
 
 // Which definitions belong to a choice; and of one that is no output, which outputs tell it.

@@ -120,7 +120,13 @@ struct Definition {
   int output = -1;    // index into Contract::tensors if it assigns an output
   bool is_choice = false;
   bool is_centre = false;  // a sum of squares of the formula is about it
-  int shape_source = -1;   // intermediate with computed coordinates: the source it has the shape of
+  // Of a sum: only an exp can make its terms too large, and a kernel may shift that. An exp that is shifted already is at most
+  // 1; what is too large beside it is what it is multiplied by.
+  bool overflow_is_avoidable = false;
+  // Of a sum of p * w, where p is such a shifted exp: the node of w. An online softmax sums with another shift, under which
+  // every p may have been 1.
+  int weighted = -1;
+  int shape_source = -1;  // intermediate with computed coordinates: the source it has the shape of
   bool is_scatter() const {
     for (const Coordinate& coordinate : coordinates)
       if (coordinate.variable < 0) return true;

@@ -104,6 +104,7 @@ class Compiler {
   void add_choice(Choice choice);
   void drop_casts_of_stores();
   void mark_centres();
+  void mark_avoidable_overflow();
 
   // ---- reductions and statements -------------------------------------------------
   int new_definition(std::string defined, Place place);

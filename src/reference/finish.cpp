@@ -323,8 +323,8 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
                       out.f[l]);
   }
   // Where only an exp overflows, shifting it does not.
-  const bool avoidable = made.nodes[static_cast<std::size_t>(made.body)].exponential;
-  if (size > precision.max && std::isfinite(v) && !avoidable) out.f[l] |= kMayOverflow;
+  if (std::max(size, total.weighted[l]) > precision.max && std::isfinite(v) && !made.overflow_is_avoidable)
+    out.f[l] |= kMayOverflow;
   out.magnitude[l] = mean ? size / n : size;
   if (mean) {
     v /= n;

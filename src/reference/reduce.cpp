@@ -177,6 +177,10 @@ void Evaluator::term(Batch& batch, const int* map, Accumulator& total) {
   } else {
     t = eval(*at, made.body);
   }
+  if (made.weighted >= 0 && !evaluation_.simulated && !at->values_only) {
+    const Lanes w = eval(*at, made.weighted);
+    for (int l = 0; l < at->n; ++l) total.weighted[map ? map[l] : l] += std::abs(w.v[l]);
+  }
   if (evaluation_.failed()) return;
   if (filter.b) open_filter(filter, at->n, made.reduce == Reduce::Prod ? 1 : 0, t);
   if (adds_up(made.reduce)) {

@@ -690,6 +690,49 @@ y[k] = if i[k] < 5 then x[i[k]] else 7
   EXPECT_FALSE(e.admits(1, bindings.inputs["x"]->load(4)));
 }
 
+// The sum of weights and values is 6e38 before it is divided by the sum of the weights.
+TEST(Budget, AWeightedSumMayOverflowByItsValues) {
+  for (const std::string shifted : {"exp(s[j] - max[k](s[k]))", "exp(s[j])"}) {
+    const Contract contract = parsed(R"toml(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["s", "v", "y", "stream"]
+[tensors.s]
+dtype = "f32"
+shape = [3]
+[tensors.v]
+dtype = "f32"
+shape = [3]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = """
+p[j] = )toml" + shifted + R"toml(
+y[i] = sum[j](p[j] * v[j]) / sum[j](p[j]) + i
+"""
+)toml");
+    const auto expectation = [&](double value, double last = 0) {
+      Bindings bindings;
+      bindings.inputs["s"] = share(Tensor::of(DType::f32, {3}, std::vector<double>{95, 95, last}));
+      bindings.inputs["v"] = share(Tensor::of(DType::f32, {3}, std::vector<double>{value, value, 1}));
+      return expected(contract, bindings, "y");
+    };
+    const Expectation large = expectation(3e38), small = expectation(3);
+    EXPECT_NEAR(large.value[0], 3e38, 1e32);
+    EXPECT_TRUE(large.admits(0, 3e38));
+    EXPECT_TRUE(large.admits(0, std::numeric_limits<double>::infinity()));
+    EXPECT_FALSE(large.admits(0, 2e38));
+    EXPECT_FALSE(small.admits(0, std::numeric_limits<double>::infinity())) << "exp(95) without a shift";
+    // A sum of 4e38 before the third key comes, whose score is the largest.
+    const Expectation later = expectation(2e38, 100);
+    EXPECT_LT(std::abs(later.value[0]), 3e37);
+    EXPECT_TRUE(later.admits(0, std::numeric_limits<double>::infinity()));
+  }
+}
+
 // What it costs to judge an element goes by what is asked about, not by what passes.
 TEST(Budget, ASumWithAFilterAsksAboutAllOfItsRange) {
   const auto asked = [](const std::string& sum) {
