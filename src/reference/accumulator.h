@@ -21,8 +21,8 @@ struct Accumulator {
   double* variance = nullptr;
   double* walk = nullptr;  // of squared partial sums, in the order of the loops
   double* lost = nullptr;  // of terms so small beside the partial sum that adding them hardly changes it
-  double* aligned =
-      nullptr;  // of the sizes by whose exponents a tensor core aligns products; 0: those that they have
+  // Of the sizes by whose exponents a tensor core aligns products; 0: those that they have.
+  double* aligned = nullptr;
   double* aligned_squares = nullptr;
   double* weighted = nullptr;  // the sizes of what shifted exps are multiplied by (Definition::weighted)
   double* count = nullptr;
@@ -49,11 +49,12 @@ struct SumRules {
 
 // Adds terms t[0..n) to lanes map[0..n), or 0..n if map is null.
 void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const SumRules& rules);
-// Adds the sizes by whose exponents a tensor core aligns the products a * b: those of factors below `least_normal`, but for
-// zeros, count as if they were that.
+// Of the types of two factors; 0 where subnormals are no matter.
 struct LeastNormals {
   double a = 0, b = 0;
 };
+// Adds the sizes by whose exponents a tensor core aligns the products a * b: those of factors below `least_normal`, but for
+// zeros, count as if they were that.
 void add_aligned(Accumulator& total, const Lanes& a, const Lanes& b, const LeastNormals& least_normal, int n,
                  const int* map);
 // Multiplies lanes by terms. `sum` is the product, `magnitude` that of the sizes above 1, `bound` and `variance` those of

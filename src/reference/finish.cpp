@@ -18,8 +18,8 @@ namespace assay::reference {
 namespace {
 
 constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
-constexpr double kMuchLarger =
-    2;  // times, by which the sizes that products are aligned by exceed their own. Chosen
+// Times by which the sizes that products are aligned by exceed their own: from there on most bits are lost one way. Chosen.
+constexpr double kMuchLarger = 2;
 constexpr double kManyTerms =
     64;  // from which roundings that are alike add up to more than chance allows. Chosen
 
