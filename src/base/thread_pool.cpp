@@ -3,7 +3,7 @@
 namespace assay {
 
 ThreadPool::ThreadPool(unsigned size) {
-  for (unsigned i = 1; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
+  for (unsigned i = 1; i < size; ++i) threads_.emplace_back([this] { work(); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -19,11 +19,10 @@ void ThreadPool::run(unsigned count, const std::function<void(unsigned)>& job) {
   if (count > 1) {
     std::lock_guard lock(mutex_);
     job_ = &job;
-    count_ = count;
-    busy_ = count - 1;
-    ++round_;
-    wake_.notify_all();
+    left_ = busy_ = count - 1;
   }
+  // Only as many as are needed: in a large pool most jobs are for a few.
+  for (unsigned i = 1; i < count; ++i) wake_.notify_one();
   job(0);
   if (count > 1) {
     std::unique_lock lock(mutex_);
@@ -32,14 +31,12 @@ void ThreadPool::run(unsigned count, const std::function<void(unsigned)>& job) {
   }
 }
 
-void ThreadPool::work(unsigned index) {
-  uint64_t seen = 0;
+void ThreadPool::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [&] { return ending_ || round_ != seen; });
+    wake_.wait(lock, [this] { return ending_ || left_ > 0; });
     if (ending_) return;
-    seen = round_;
-    if (index >= count_ || !job_) continue;
+    const unsigned index = left_--;
     const std::function<void(unsigned)>& job = *job_;
     lock.unlock();
     job(index);

@@ -24,13 +24,12 @@ class ThreadPool {
   void run(unsigned count, const std::function<void(unsigned)>& job);
 
  private:
-  void work(unsigned index);
+  void work();
 
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   const std::function<void(unsigned)>* job_ = nullptr;
-  unsigned count_ = 0, busy_ = 0;
-  uint64_t round_ = 0;
+  unsigned left_ = 0, busy_ = 0;  // numbers that no thread has taken yet; that have not returned
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };

@@ -124,7 +124,9 @@ class Run final : public GridRun {
       turns_left_ = turns == 0 ? UINT64_MAX : turns;
     }
     choose_code();
-    device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
+    // Most steps of grids that run beside each other are a few short turns: more threads than turns would only be woken.
+    const auto threads = static_cast<unsigned>(std::min<uint64_t>(threads_, turns_left_));
+    device_.pool.run(threads, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     if (grid_.stopped || (started_ == total_ && suspended_.empty() && held_.empty())) {
       end();

@@ -22,6 +22,18 @@ TEST(ThreadPool, RunsEachIndexOnceAndCanBeUsedAgain) {
   }
 }
 
+TEST(ThreadPool, RunsAsManyAtOnceAsAskedFor) {
+  ThreadPool pool(8);
+  for (unsigned round = 0; round < 500; ++round) {
+    const unsigned count = 1 + round % pool.size();
+    std::atomic<unsigned> arrived = 0;
+    pool.run(count, [&](unsigned) {
+      for (++arrived; arrived < count;) std::this_thread::yield();
+    });
+    EXPECT_EQ(arrived, count);
+  }
+}
+
 TEST(InParallel, CoversEveryElementOnce) {
   for (const int64_t count : {0, 1, 7, 64, 1000}) {
     std::vector<std::atomic<int>> seen(1000);
