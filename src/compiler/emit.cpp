@@ -44,6 +44,7 @@ void Emitter::run(vgpu::CompiledObject& object) {
     if (flow_.starts_block[i] || i == count) blocks_[i] = ir_.block("b");
   ir_.at(start);
   find_loose();
+  find_dirty();
   make_variables();
   read_warp();
   emit_entries(LLVMGetParam(ir_.function, 2));
@@ -98,9 +99,19 @@ void Emitter::find_loose() {
 }
 
 unsigned Emitter::bits_of(uint32_t reg) const {
-  const ptx::Type type = kernel_.ptx->registers[reg].type;
-  if (type == ptx::Type::Pred) return 1;
-  return std::max<uint32_t>(ptx::size_of(type), 2) * 8;
+  return compiler::bits_of(kernel_, reg);
+}
+
+// A register whose lanes are known from one or two of them.
+bool Emitter::is_known_by_first_lanes(uint32_t reg) const {
+  return !is_predicate(reg) && bits_of(reg) <= 64 && forms_[reg].is_scalar() && !loose_[reg];
+}
+
+void Emitter::find_dirty() {
+  Registers first_lanes(flow_.live[0].size());
+  for (uint32_t r = 0; r < forms_.size(); ++r)
+    if (is_known_by_first_lanes(r)) first_lanes[r / 64] |= uint64_t{1} << (r % 64);
+  dirty_ = dirty_of(request_, flow_, first_lanes);
 }
 
 void Emitter::make_variables() {
@@ -172,15 +183,6 @@ void Emitter::flush_counts() {
 
 // ---- Entries and exits ----
 
-// A barrier that all lanes pass together: whoever left there comes back with the same registers.
-bool Emitter::is_passed_together(size_t i) const {
-  const ptx::Instruction& inst = kernel_.ptx->body[i];
-  return (inst.opcode == ptx::Opcode::bar_sync || inst.opcode == ptx::Opcode::barrier_sync) &&
-         inst.guard == ptx::kNone && inst.operands.size() == 1 &&
-         inst.operands[0].kind == ptx::Operand::Kind::Immediate &&
-         flow_.ranges[i].last == flow_.ranges[i].first + 1 && flow_.is_entry[i + 1];
-}
-
 uint32_t Emitter::steps_of(const Form& f) {
   std::vector<vgpu::LaneSteps>& known = object_->steps;
   const auto found = std::find(known.begin(), known.end(), f.step);
@@ -224,10 +226,6 @@ void Emitter::emit_entries(Value entry) {
   std::vector<BlockRef> starts;
   for (size_t i = 0; i < count; ++i) {
     if (!flow_.is_entry[i]) continue;
-    // Whether a wide register is defined, nobody asks.
-    bool possible = true;
-    for_each(flow_.live[i], [&](uint32_t r) { possible &= bits_of(r) <= 64 || !request_.watched; });
-    if (!possible) continue;
     starts.push_back(ir_.block("entry"));
     ir_.at(starts.back());
     object_->checks.push_back(emit_entry(i));
@@ -255,16 +253,21 @@ void Emitter::emit_exits() {
   for (const Exit& exit : exits_) {
     size_t i = exit.instruction;
     ir_.at(exit.block);
+    const bool comes_back = i < count && flow_.is_passed_together[i];
     for_each(flow_.live[i], [&](uint32_t r) {
       const bool kept = std::find(exit.except.begin(), exit.except.end(), r) != exit.except.end();
-      if (contains(flow_.dirty[i], r) && !kept) write_plane(r);
+      if (!contains(dirty_[i], r) || kept) return;
+      if (comes_back && is_known_by_first_lanes(r))
+        write_first_lanes(r);
+      else
+        write_plane(r);
     });
     flush_counts();
     while (i < count && flow_.ranges[i].first == flow_.ranges[i].last && !flow_.ranges[i].has_join) ++i;
     const bool at_join = i != exit.instruction || exit.at_join;
     const size_t inst = i == count ? kernel_.code.size() - 1
                                    : flow_.ranges[i].first - (at_join && flow_.ranges[i].has_join ? 1 : 0);
-    if (i < count && i == exit.instruction && is_passed_together(i))
+    if (i < count && i == exit.instruction && flow_.is_passed_together[i])
       ir_.store(inst_pointer(inst), ir_.offset(warp_, offsetof(Warp, left_at)), 8);
     LLVMBuildRet(ir_.b, inst_pointer(inst));
   }
@@ -360,20 +363,20 @@ void Emitter::reload(size_t i, const std::vector<uint32_t>& registers) {
 void Emitter::emit_call(size_t i, bool may_wait) {
   if (may_wait) {
     for_each(flow_.live[i], [&](uint32_t r) {
-      if (contains(flow_.dirty[i], r)) write_plane(r);
+      if (contains(dirty_[i], r)) write_plane(r);
     });
     flush_counts();
   } else {
     Registers written(flow_.live[i].size());
     for (uint32_t r : request_.effects[i].reads) {
-      if (!contains(flow_.dirty[i], r) || contains(written, r)) continue;
+      if (!contains(dirty_[i], r) || contains(written, r)) continue;
       written[r / 64] |= uint64_t{1} << (r % 64);
       write_plane(r);
     }
     // Whether a load counts may depend on the predicate of a later selp (checks/race_sites.h): listeners look it up.
     if (request_.watched)
       for_each(flow_.live[i], [&](uint32_t r) {
-        if (is_predicate(r) && contains(flow_.dirty[i], r) && !contains(written, r)) write_plane(r);
+        if (is_predicate(r) && contains(dirty_[i], r) && !contains(written, r)) write_plane(r);
       });
   }
   call_handlers(i);
@@ -400,6 +403,13 @@ void Emitter::write_plane(uint32_t reg) {
     Value v = lanes(reg);
     ir_.store(loose_[reg] ? canonical(v, bits_of(reg)) : v, plane(reg), 64);
   }
+  if (request_.watched) ir_.store(ir_.constant(32, 0), poison(reg), 4);
+}
+
+// What entries read of it.
+void Emitter::write_first_lanes(uint32_t reg) {
+  ir_.store(get(reg, 0), plane(reg), 64);
+  if (forms_[reg].two) ir_.store(get(reg, 1), plane(reg, kLanes / 2), 16);
   if (request_.watched) ir_.store(ir_.constant(32, 0), poison(reg), 4);
 }
 

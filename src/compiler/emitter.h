@@ -24,7 +24,8 @@ class Emitter {
   const Flow& flow_;
   const std::vector<Form>& forms_;
   const vgpu::Function& kernel_;
-  std::vector<bool> loose_;  // registers that may hold any NaN
+  std::vector<bool> loose_;       // registers that may hold any NaN
+  std::vector<Registers> dirty_;  // before each instruction: may differ from their planes
   struct Variable {
     Value part[2] = {nullptr, nullptr};  // one, or one for each half
   };
@@ -53,12 +54,12 @@ class Emitter {
 
   // ---- emit.cpp ----
   void find_loose();
+  void find_dirty();
   void make_variables();
   void read_warp();
   void emit_entries(Value entry);
   std::vector<vgpu::EntryCheck> emit_entry(size_t i);
   uint32_t steps_of(const Form& form);
-  bool is_passed_together(size_t i) const;
   void emit_instruction(size_t i);
   void emit_branch(size_t i);
   void emit_call(size_t i, bool may_wait);
@@ -74,9 +75,11 @@ class Emitter {
 
   unsigned bits_of(uint32_t reg) const;  // 1 for a predicate
   bool is_predicate(uint32_t reg) const { return bits_of(reg) == 1; }
+  bool is_known_by_first_lanes(uint32_t reg) const;
   Value plane(uint32_t reg, unsigned lane = 0) const;
   Value poison(uint32_t reg) const;
   void write_plane(uint32_t reg);
+  void write_first_lanes(uint32_t reg);
   void write_scalars(uint32_t reg);
   void read_plane(uint32_t reg);
 

@@ -1,5 +1,7 @@
 #include "compiler/flow.h"
 
+#include <algorithm>
+
 namespace assay::compiler {
 
 namespace {
@@ -36,7 +38,8 @@ class Builder {
       flow_.operations.push_back(operation_of(request_, body_[i], flow_.ranges[i]));
     find_blocks();
     find_live();
-    find_dirty();
+    leave_out_entries();
+    find_passed_together();
     return std::move(flow_);
   }
 
@@ -96,28 +99,25 @@ class Builder {
     }
   }
 
-  void find_dirty() {
-    flow_.dirty.assign(body_.size() + 1, none_);
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (size_t i = 0; i < body_.size(); ++i) {
-        const Operation& op = flow_.operations[i];
-        if (leaves(op)) continue;
-        Registers after = flow_.dirty[i];
-        if (op.code == Code::CallThatMayWait) {
-          after = none_;
-        } else if (op.code == Code::Call) {
-          for (uint32_t r : request_.effects[i].reads) erase(after, r);
-          for (uint32_t r : request_.effects[i].writes) erase(after, r);
-        } else {
-          for (uint32_t r : request_.effects[i].writes) insert(after, r);
-        }
-        if (op.code == Code::Branch) {
-          changed |= add(flow_.dirty[op.target], after);
-          if (op.guard == ptx::kNone) continue;
-        }
-        changed |= add(flow_.dirty[i + 1], after);
-      }
+  // Whether a register that is wider than compiled code's is defined, nobody asks.
+  void leave_out_entries() {
+    if (!request_.watched) return;
+    for (size_t i = 0; i < body_.size(); ++i)
+      for_each(flow_.live[i], [&](uint32_t r) {
+        if (bits_of(*request_.function, r) > 64) flow_.is_entry[i] = false;
+      });
+  }
+
+  void find_passed_together() {
+    using ptx::Opcode;
+    flow_.is_passed_together.assign(body_.size() + 1, false);
+    for (size_t i = 0; i < body_.size(); ++i) {
+      const ptx::Instruction& inst = body_[i];
+      flow_.is_passed_together[i] =
+          (inst.opcode == Opcode::bar_sync || inst.opcode == Opcode::barrier_sync) &&
+          inst.guard == ptx::kNone && inst.operands.size() == 1 &&
+          inst.operands[0].kind == ptx::Operand::Kind::Immediate &&
+          flow_.ranges[i].last == flow_.ranges[i].first + 1 && flow_.is_entry[i + 1];
     }
   }
 };
@@ -126,6 +126,43 @@ class Builder {
 
 Flow flow_of(const vgpu::CompileRequest& request) {
   return Builder(request).run();
+}
+
+std::vector<Registers> dirty_of(const vgpu::CompileRequest& request, const Flow& flow,
+                                const Registers& first_lanes) {
+  const size_t count = flow.operations.size();
+  const Registers none(first_lanes.size());
+  std::vector<Registers> dirty(count + 1, none);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < count; ++i) {
+      const Operation& op = flow.operations[i];
+      Registers after = dirty[i];
+      if (leaves(op)) {
+        if (!flow.is_passed_together[i]) continue;
+        for (size_t w = 0; w < after.size(); ++w) after[w] &= first_lanes[w];
+      } else if (op.code == Code::CallThatMayWait) {
+        after = none;
+      } else if (op.code == Code::Call) {
+        for (uint32_t r : request.effects[i].reads) erase(after, r);
+        for (uint32_t r : request.effects[i].writes) erase(after, r);
+      } else {
+        for (uint32_t r : request.effects[i].writes) insert(after, r);
+      }
+      if (op.code == Code::Branch) {
+        changed |= add(dirty[op.target], after);
+        if (op.guard == ptx::kNone) continue;
+      }
+      changed |= add(dirty[i + 1], after);
+    }
+  }
+  return dirty;
+}
+
+unsigned bits_of(const vgpu::Function& kernel, uint32_t reg) {
+  const ptx::Type type = kernel.ptx->registers[reg].type;
+  if (type == ptx::Type::Pred) return 1;
+  return std::max<uint32_t>(ptx::size_of(type), 2) * 8;
 }
 
 }  // namespace assay::compiler

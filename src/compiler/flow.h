@@ -25,10 +25,19 @@ struct Flow {
   std::vector<Operation> operations;  // by body index
   std::vector<bool> starts_block;
   std::vector<bool> is_entry;
-  std::vector<Registers> live;   // before each instruction, and at the end
-  std::vector<Registers> dirty;  // before each instruction: may differ from their planes
+  // A barrier that all lanes pass together, with an entry behind it: whoever leaves there comes back with the same registers.
+  std::vector<bool> is_passed_together;
+  std::vector<Registers> live;  // before each instruction, and at the end
 };
 
 Flow flow_of(const vgpu::CompileRequest& request);
+
+// Before each instruction: registers that may differ from their planes. Of `first_lanes` only the lanes that entries read are
+// written where code leaves at a barrier that is passed together.
+std::vector<Registers> dirty_of(const vgpu::CompileRequest& request, const Flow& flow,
+                                const Registers& first_lanes);
+
+// Of a lane as its plane holds it; 1 for a predicate.
+unsigned bits_of(const vgpu::Function& kernel, uint32_t reg);
 
 }  // namespace assay::compiler

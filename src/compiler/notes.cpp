@@ -153,7 +153,7 @@ void Emitter::note_load(size_t i, const Form& f, const Place& place, BlockRef sl
 void Emitter::note_store(size_t i, const Form& f, const Place& place) {
   const Operation& op = flow_.operations[i];
   const Source& value = op.from[0];
-  if (value.kind == Source::Kind::Register && contains(flow_.dirty[i], value.reg)) write_plane(value.reg);
+  if (value.kind == Source::Kind::Register && contains(dirty_[i], value.reg)) write_plane(value.reg);
   TypeRef p = ir_.pointer(), wide = ir_.integer(64);
   TypeRef arguments[] = {p, p, wide, wide, ir_.integer(32)};
   TypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(ir_.context), arguments, 5, 0);

@@ -136,9 +136,14 @@ void finish(Block& block, uint32_t id) {
   barrier.threads = 0;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
   std::fill(barrier.place.begin(), barrier.place.end(), nullptr);
-  for (Warp& w : block.warps)
+  for (Warp& w : block.warps) {
+    if (w.waits_at == id + 1) {
+      w.waits_at = 0;
+      w.pc = w.resume;
+    }
     for (Fragment& f : w.others)
       if (f.wait == Wait::Barrier && f.key == id) f.wait = Wait::None;
+  }
 }
 
 }  // namespace
@@ -157,7 +162,11 @@ const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uin
     finish(block, id);
     return &inst + 1;
   }
-  return waits ? park(w, &inst + 1, Wait::Barrier, id, 0) : &inst + 1;
+  if (!waits) return &inst + 1;
+  if (!w.others.empty()) return park(w, &inst + 1, Wait::Barrier, id, 0);
+  w.waits_at = id + 1;
+  w.resume = &inst + 1;
+  return w.pc = nullptr;
 }
 
 void recheck_barriers(Block& block) {

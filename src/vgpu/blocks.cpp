@@ -57,6 +57,7 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   w.executed = w.turn_began = 0;
   w.excused = false;
   w.left_at = nullptr;
+  w.waits_at = 0;
   const uint64_t seed = grid.options->seed;
   w.drift = lanes_drift(seed) ? mix(seed, block.linear * kMostWarps + index) | 1 : 0;
   w.others.clear();
@@ -130,10 +131,11 @@ class Turns {
     starved_ = mix(seed, block.linear) % count_;
     sits_out_ = round % kStarvedRounds != 0;
     if (kind_ == ScheduleKind::LastFirst) first_ = count_ - 1, backwards_ = true;
-    if (kind_ == ScheduleKind::Starved) first_ = starved_ + 1, backwards_ = false;
+    if (kind_ == ScheduleKind::Starved) first_ = (starved_ + 1) % count_, backwards_ = false;
   }
   size_t warp(size_t turn) const {
-    return (backwards_ ? 2 * count_ + first_ - turn : first_ + turn) % count_;
+    const size_t at = backwards_ ? first_ + count_ - turn : first_ + turn;
+    return at < count_ ? at : at - count_;
   }
   int64_t slice(size_t turn) const {
     switch (kind_) {
@@ -182,7 +184,7 @@ bool run_round(Cluster& cluster, uint64_t round) {
     for (size_t i = 0; i < block.warps.size(); ++i) {
       Warp& w = block.warps[turns.warp(i)];
       if (has_ended(w) || turns.sits_out(i, block_ran)) continue;
-      if (!w.pc && !next_ready(w)) continue;
+      if (!w.pc && (w.waits_at != 0 || !next_ready(w))) continue;
       ran = block_ran = true;
       w.turn_began = w.executed;
       take_turn(w, seed, turns.slice(i));
@@ -217,9 +219,9 @@ std::vector<Standing> standing(const Cluster& cluster) {
   for (const bool running : {true, false}) {
     for (const Block& block : cluster.blocks) {
       for (const Warp& w : block.warps) {
-        if (w.pc && running) add(w, {.pc = w.pc, .lanes = w.active, .frame = w.frame});
-        for (const Fragment& f : w.others)
+        for_each_fragment(w, [&](const Fragment& f) {
           if ((f.wait == Wait::None) == running) add(w, f);
+        });
       }
     }
     if (!lines.empty()) break;
@@ -261,14 +263,18 @@ const char* wait_name(Wait wait) {
   return "";
 }
 
+std::vector<Fragment> fragments_of(const Warp& w) {
+  std::vector<Fragment> fragments;
+  for_each_fragment(w, [&](const Fragment& f) { fragments.push_back(f); });
+  return fragments;
+}
+
 std::string where_everybody_stands(const Cluster& cluster) {
   std::string text;
   int shown = 0;
   for (const Block& block : cluster.blocks) {
     for (const Warp& w : block.warps) {
-      std::vector<Fragment> fragments(w.others.begin(), w.others.end());
-      if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
-      for (const Fragment& f : fragments) {
+      for (const Fragment& f : fragments_of(w)) {
         if (++shown > 8) return text + "\n  …";
         text += fmt::format(
             "\n  block ({},{},{}), warp {}, lanes {:08x}: {} at {}", block.id[0], block.id[1], block.id[2],
@@ -293,8 +299,7 @@ void stop_with(Cluster& cluster, FaultInfo::Kind kind, std::string what) {
 void report_deadlock(Cluster& cluster, const char* running) {
   for (Block& block : cluster.blocks) {
     for (Warp& w : block.warps) {
-      std::vector<Fragment> fragments(w.others.begin(), w.others.end());
-      if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
+      std::vector<Fragment> fragments = fragments_of(w);
       std::stable_partition(fragments.begin(), fragments.end(),
                             [](const Fragment& f) { return f.wait == Wait::None; });
       for (const Fragment& f : fragments)
@@ -479,15 +484,11 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
 
 bool has_moved(Cluster& cluster) {
   uint64_t standing = mix(cluster.barriers);
-  const auto add = [&](const Inst* pc, uint32_t lanes) {
-    standing += mix(reinterpret_cast<uintptr_t>(pc) ^ uint64_t{lanes} << 32);
-  };
-  for (const Block& block : cluster.blocks) {
-    for (const Warp& w : block.warps) {
-      add(w.pc, w.active);
-      for (const Fragment& f : w.others) add(f.pc, f.lanes);
-    }
-  }
+  for (const Block& block : cluster.blocks)
+    for (const Warp& w : block.warps)
+      for_each_fragment(w, [&](const Fragment& f) {
+        standing += mix(reinterpret_cast<uintptr_t>(f.pc) ^ uint64_t{f.lanes} << 32);
+      });
   const bool moved = standing != cluster.standing;
   cluster.standing = standing;
   return moved;

@@ -134,6 +134,21 @@ bool agrees(const Warp& w, const EntryCheck& check, const std::vector<LaneSteps>
   }
 }
 
+// Code that is left at a barrier writes of a register only the lanes that it will read again: makes the others.
+void complete_lanes(const Warp& w, const CompiledVariant& variant, uint32_t entry) {
+  for (const EntryCheck& check : variant.checks[entry]) {
+    if (!check.scalar || check.bits == 1) continue;
+    const auto at = [&](uint32_t lane) {
+      uint64_t value = 0;
+      std::memcpy(&value, w.planes + check.plane + lane * check.bits / 8, check.bits / 8);
+      return value;
+    };
+    const uint64_t first = at(0);
+    spread(w.planes + check.plane, first, check.two ? at(kWarpSize / 2) : first,
+           variant.steps[check.steps].data(), check.bits);
+  }
+}
+
 // Whether registers are what the code relies on.
 bool may_enter(const Warp& w, const CompiledVariant& variant, uint32_t entry) {
   uint32_t undefined = 0;
@@ -151,8 +166,10 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
   const CompiledVariant* variant = w.grid->compiled;
   const bool trusted = w.left_at == &inst - 1;
   w.left_at = nullptr;
-  if (variant != nullptr && w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused) {
-    const uint32_t entry = variant->entry_of[inst.index];
+  const uint32_t entry = variant ? variant->entry_of[inst.index] : 0;
+  const bool together = w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused;
+  if (trusted && !together) complete_lanes(w, *variant, entry - 1);
+  if (variant != nullptr && together) {
     // Left at the barrier before, the code knows its registers: they are what they were, and all defined.
     if (entry != 0 && (trusted || may_enter(w, *variant, entry - 1))) {
       const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);

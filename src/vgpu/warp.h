@@ -97,8 +97,12 @@ struct Warp {
   uint32_t live = 0;         // lanes that exist and have not exited
   uint32_t born = 0;         // lanes that exist
   const Inst* pc = nullptr;  // where the running fragment goes on after a pause; null: nothing is ready
-  uint32_t patience = 0;     // joins to pass without giving way to lower fragments, after a yield
-  uint32_t fruitless = 0;    // turns in a row that ended with its running fragment polling
+  // The running fragment, which is all there is of the warp, waits at a block barrier (1 + its number; 0: it does not), and
+  // goes on at `resume`. Most waits are of this kind: the fragment stays where it is and need not be set aside.
+  uint32_t waits_at = 0;
+  const Inst* resume = nullptr;
+  uint32_t patience = 0;   // joins to pass without giving way to lower fragments, after a yield
+  uint32_t fruitless = 0;  // turns in a row that ended with its running fragment polling
   uint32_t cluster_phase[kWarpSize] = {};  // by lane: of its last barrier.cluster.arrive
   uint64_t drift = 0;       // state of the random numbers by which its lanes part (drift.cpp); 0: they do not
   uint32_t polls = 0;       // polling operations since it last yielded
@@ -125,6 +129,16 @@ struct Warp {
   uint32_t& poisoned(PlaneOffset offset) { return poison[offset / 64]; }
   uint32_t lanes_of(const Inst& inst) { return active & (mask(inst.guard) ^ inst.guard_flip); }
 };
+
+// Every fragment of a warp, the running one last.
+template <class F>
+void for_each_fragment(const Warp& w, F&& f) {
+  for (const Fragment& other : w.others) f(other);
+  if (w.pc) f(Fragment{.pc = w.pc, .lanes = w.active, .frame = w.frame});
+  if (w.waits_at != 0)
+    f(Fragment{
+        .pc = w.resume, .lanes = w.active, .frame = w.frame, .wait = Wait::Barrier, .key = w.waits_at - 1});
+}
 
 struct BlockBarrier {
   std::vector<uint32_t> arrived;             // lanes by warp, in this phase

@@ -20,7 +20,8 @@ struct BranchForm {
 };
 
 struct BarrierForm {
-  PlaneOffset id = 0, threads = 0;  // u32 planes
+  PlaneOffset id = 0, threads = 0;   // u32 planes
+  uint32_t number = kBlockBarriers;  // where it is a constant
   bool has_threads = false;
   bool waits = true;
   bool aligned = false;
@@ -190,6 +191,8 @@ const Inst* barrier(Warp& w, const Inst& i) {
   uint32_t lanes = w.lanes_of(i);
   if (lanes == 0) return &i + 1;
   if (const uint32_t rest = w.active & ~lanes) return diverge(w, &i + 1, rest, &i);
+  if (form.number < kBlockBarriers && !form.has_threads && !form.has_vote)
+    return arrive(w, i, form.number, 0, lanes, form.waits, form.aligned);
   const uint32_t* id = w.plane<uint32_t>(form.id);
   const uint32_t chosen = id[first_lane(lanes)];
   uint32_t differs = 0;
@@ -358,6 +361,9 @@ void lower_nothing(Lowering& l) {
 BarrierForm* barrier_form(Lowering& l, size_t first, size_t end) {
   auto* form = l.extra<BarrierForm>();
   form->id = l.source(first, ptx::Type::U32);
+  if (l.inst->operands[first].kind == ptx::Operand::Kind::Immediate)
+    form->number = static_cast<uint32_t>(
+        std::min<uint64_t>(immediate_bits(l.inst->operands[first], ptx::Type::U32), kBlockBarriers));
   form->has_threads = first + 1 < end;
   if (form->has_threads) form->threads = l.source(first + 1, ptx::Type::U32);
   const Opcode opcode = l.inst->opcode;
