@@ -301,7 +301,8 @@ Lanes Evaluator::load_definition(Batch& batch, int node_id, const Node& node, in
   const Memo& memo = evaluation_.memo(definition_id);
   double most = 0;
   uint8_t flags = 0;
-  for (int l = 0; l < n; ++l) {
+  const int distinct = offset.uniform ? 1 : n;
+  for (int l = 0; l < distinct; ++l) {
     const Page& page = *memo.find(offset.at[l]);
     const int at = static_cast<int>(offset.at[l] % Page::kCount);
     r.v[l] = page.v[at];
@@ -310,7 +311,15 @@ Lanes Evaluator::load_definition(Batch& batch, int node_id, const Node& node, in
     r.f[l] = page.f[at];
     most = std::max(most, page.b[at]);
     flags |= page.f[at];
-    if (batch.terms) batch.terms[l] = std::max(batch.terms[l], static_cast<double>(page.terms[at]));
+    const auto terms = static_cast<double>(page.terms[at]);
+    for (int to = l; batch.terms && to < (offset.uniform ? n : l + 1); ++to)
+      batch.terms[to] = std::max(batch.terms[to], terms);
+  }
+  if (offset.uniform) {
+    std::fill_n(r.v, n, r.v[0]);
+    std::fill_n(r.b, n, r.b[0]);
+    std::fill_n(r.s, n, r.s[0]);
+    std::fill_n(r.f, n, r.f[0]);
   }
   if (flags == 0) r.f = nullptr;
   const Shift shift = shifts_[static_cast<std::size_t>(batch.definition)][static_cast<std::size_t>(node_id)];

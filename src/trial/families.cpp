@@ -351,6 +351,8 @@ class FloatDrawing {
   // Rounding to the dtype may step over the edge: then the neighbour inside.
   double within(double x, double low, double high) const {
     x = std::clamp(x, low, high);
+    const double nearest = contract::rounded(spec_.dtype, x);
+    if (low <= nearest && nearest <= high) return nearest;
     uint64_t code =
         numerics::from_double(format_, x, numerics::Rounding::NearestEven, numerics::Saturation::Finite);
     if (numerics::to_double(format_, code) > high) code = numerics::next_down(format_, code);
