@@ -59,7 +59,8 @@ LanePlace in_shared(Warp& w, const MemoryForm& form, Address address) {
     if (block != w.block && has_ended(*block)) return place;
   }
   const uint32_t reserved = w.grid->reserved_shared;
-  const bool is_reserved = offset >= reserved && within(offset - reserved, form.bytes, kReservedShared);
+  const bool is_reserved =
+      offset >= reserved && within(offset - reserved, form.bytes, w.grid->reserved_bytes);
   if (!is_reserved && !within(offset, form.bytes, block->shared_bytes)) return place;
   place.host = block->shared + offset;
   if (block->shared_initialised != nullptr) place.initialised = block->shared_initialised + offset;

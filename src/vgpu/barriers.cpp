@@ -14,8 +14,8 @@ namespace assay::vgpu {
 
 namespace {
 
+// Of a barrier at which somebody has arrived.
 bool complete(const Block& block, const BlockBarrier& barrier) {
-  if (!barrier.open) return false;
   // Waiting for more threads than the block has is waiting for ever, as on hardware.
   if (barrier.threads > block.warps.size() * kWarpSize) return false;
   const bool whole = barrier.threads == 0 || barrier.threads >= block.threads;
@@ -132,7 +132,7 @@ void finish(Block& block, uint32_t id) {
   barrier.last_votes = barrier.votes;
   barrier.last_voters = barrier.voters;
   barrier.votes = barrier.voters = 0;
-  barrier.open = false;
+  block.open_barriers &= ~(1u << id);
   barrier.threads = 0;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
   std::fill(barrier.place.begin(), barrier.place.end(), nullptr);
@@ -152,7 +152,8 @@ const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uin
                    bool aligned) {
   Block& block = *w.block;
   BlockBarrier& barrier = block.barriers[id];
-  barrier.open = barrier.used = true;
+  block.open_barriers |= 1u << id;
+  barrier.used = true;
   if (threads) barrier.threads = threads;
   if (aligned && !block.grid->listeners.empty()) note_arrival(w, barrier, inst, lanes);
   barrier.arrived[w.index] |= lanes;
@@ -170,8 +171,8 @@ const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uin
 }
 
 void recheck_barriers(Block& block) {
-  for (uint32_t id = 0; id < kBlockBarriers; ++id)
-    if (complete(block, block.barriers[id])) finish(block, id);
+  for (uint32_t id = 0; block.open_barriers >> id != 0; ++id)
+    if ((block.open_barriers >> id & 1) != 0 && complete(block, block.barriers[id])) finish(block, id);
 }
 
 void recheck_cluster(Cluster& cluster) {

@@ -359,15 +359,15 @@ void place_block(Block& block, Cluster& cluster, GridContext& grid, uint32_t ran
 
 void clear_shared(Block& block, GridContext& grid) {
   block.shared_bytes = shared_limit(grid);
-  const uint32_t all = grid.reserved_shared + kReservedShared;
+  const uint32_t all = grid.reserved_shared + grid.reserved_bytes;
   if (block.shared_storage.size() < all + 128) block.shared_storage.resize(all + 128);
   auto at = reinterpret_cast<uintptr_t>(block.shared_storage.data());
   block.shared = reinterpret_cast<std::byte*>((at + 127) / 128 * 128);
-  std::memset(block.shared + grid.reserved_shared, 0, kReservedShared);
+  std::memset(block.shared + grid.reserved_shared, 0, grid.reserved_bytes);
   if (!grid.watched) return;
   block.shared_initialised_storage.assign(all, 0);
   block.shared_initialised = block.shared_initialised_storage.data();
-  std::memset(block.shared_initialised + grid.reserved_shared, 0xff, kReservedShared);
+  std::memset(block.shared_initialised + grid.reserved_shared, 0xff, grid.reserved_bytes);
 }
 
 // Most blocks use one barrier: the others keep what they have.
@@ -378,7 +378,7 @@ void clear(BlockBarrier& barrier, uint32_t warps) {
   barrier.absent.assign(warps, 0);
   barrier.apart.assign(warps, false);
   barrier.threads = 0;
-  barrier.open = barrier.used = false;
+  barrier.used = false;
   barrier.votes = barrier.voters = barrier.last_votes = barrier.last_voters = 0;
 }
 
@@ -401,6 +401,7 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
     clear_shared(block, grid);
     const uint32_t warps = (block.threads + kWarpSize - 1) / kWarpSize;
     block.warps.resize(warps);
+    block.open_barriers = 0;
     for (BlockBarrier& barrier : block.barriers) clear(barrier, warps);
     block.clock = grid.clock_begin + block.linear / grid.options->multiprocessors * kClocksOfABlock;
     for (uint32_t w = 0; w < warps; ++w) start_warp(block.warps[w], block, w, worker);

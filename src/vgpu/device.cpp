@@ -197,6 +197,18 @@ class Run final : public GridRun {
     grid_.cluster = cluster.count() == 0 ? Dim3{} : cluster;
     grid_.shared_bytes = grid_.entry->shared_bytes + grid_.info.config.dynamic_shared;
     grid_.reserved_shared = (shared_limit(grid_) + kSharedRedZone + 15) / 16 * 16;
+    grid_.reserved_bytes = asks_for_reserved_shared() ? kReservedShared : 0;
+  }
+
+  bool asks_for_reserved_shared() const {
+    using S = ptx::SpecialRegister;
+    const auto asks = [](const SpecialPlane& plane) {
+      return plane.special >= S::ReservedSmemOffsetBegin && plane.special <= S::ReservedSmemOffset1;
+    };
+    const auto& functions = grid_.program->functions;
+    return std::any_of(functions.begin(), functions.end(), [&](const Function& function) {
+      return std::any_of(function.specials.begin(), function.specials.end(), asks);
+    });
   }
 
   void choose_resident_and_threads() {
@@ -310,9 +322,8 @@ class Run final : public GridRun {
   // see, and the rest may be waiting for what it does next.
   void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker, uint64_t fruitful_before) {
     const bool ended = turn == Turn::Ended;
-    const bool moved = has_moved(*cluster);
-    const bool fruitful =
-        ended || turn == Turn::Held || moved || cluster->polls == 0;  // who does not poll gets on
+    const bool fruitful = ended || turn == Turn::Held || has_moved(*cluster) ||
+                          cluster->polls == 0;  // who does not poll gets on
     {
       std::lock_guard lock(mutex_);
       const bool counts = !fruitful && fruitful_turns_ == fruitful_before;

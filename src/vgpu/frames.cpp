@@ -1,5 +1,6 @@
 // Frames: the planes of a running function, and how they are filled before it starts.
 #include <cstring>
+#include <utility>
 
 #include "vgpu/planes.h"
 #include "vgpu/run.h"
@@ -229,7 +230,7 @@ void undefine_lanes(Frame& frame, uint32_t lanes) {
 Frame& enter(Warp& w, const Function& function) {
   for (auto& frame : w.frames)
     if (frame->lanes == 0 && frame->function == &function) {
-      std::memset(frame->dynamic, 0, sizeof frame->dynamic);
+      if (std::exchange(frame->took_dynamic, false)) std::memset(frame->dynamic, 0, sizeof frame->dynamic);
       return *frame;
     }
   Frame& frame = *w.frames.emplace_back(std::make_unique<Frame>());

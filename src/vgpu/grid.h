@@ -29,7 +29,8 @@ struct GridContext {
   bool watched = false;
   Dim3 cluster;                      // blocks of a cluster
   uint32_t shared_bytes = 0;         // of a block: static and dynamic
-  uint32_t reserved_shared = 0;      // offset of the bytes that the system keeps for cooperative groups
+  uint32_t reserved_shared = 0;      // offset of the bytes that the system keeps for cooperative groups,
+  uint32_t reserved_bytes = 0;       // and how many: none where no code of the program asks for the offset
   Address workspace = 0;             // cooperative launches: the grid barrier's memory
   std::atomic<bool> stopped{false};  // a fault: everybody ends
   std::atomic<bool> prior_runs{false},

@@ -50,6 +50,7 @@ struct Frame {
   const struct CallForm* call_form = nullptr;  // how it was called
   uint64_t filled_for = 0;                     // the launch whose per-lane special registers its planes hold
   uint32_t dynamic[kWarpSize] = {};  // bytes that each lane has taken with alloca, after the .local variables
+  bool took_dynamic = false;         // any of them
   std::vector<std::byte> storage;
 };
 
@@ -146,7 +147,6 @@ struct BlockBarrier {
   std::vector<uint32_t> absent;              // by warp: lanes that had passed it by then
   std::vector<bool> apart;                   // by warp: lanes came to different barrier instructions
   uint32_t threads = 0;                      // that it was given; 0: all of the block
-  bool open = false;                         // somebody has arrived in this phase
   bool used = false;                         // by this block at all
   uint32_t votes = 0, voters = 0;            // bar.red: threads whose predicate held, threads that voted
   uint32_t last_votes = 0, last_voters = 0;  // of the phase that ended last
@@ -166,6 +166,7 @@ struct Block {
   uint64_t clock = 0;                     // of its multiprocessor, when the running warp's turn began
   uint8_t* shared_initialised = nullptr;  // watched only: one byte a byte
   BlockBarrier barriers[kBlockBarriers];
+  uint32_t open_barriers = 0;  // by number, as bits: somebody has arrived in this phase
   GridContext* grid = nullptr;
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                                  // in its cluster

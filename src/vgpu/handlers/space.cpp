@@ -295,6 +295,7 @@ const Inst* alloca_bytes(Warp& w, const Inst& i) {
     const uint64_t end = (at + bytes + kStackAlign - 1) / kStackAlign * kStackAlign;
     place[l] = at;
     w.frame->dynamic[l] += static_cast<uint32_t>(end - top);
+    w.frame->took_dynamic = true;
     if constexpr (kWatched) std::memset(w.local_initialised + uint64_t{l} * w.local_stride + at, 0, bytes);
   }
   set_address(w, i, lanes, place, form.wide);
