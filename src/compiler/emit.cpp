@@ -253,7 +253,8 @@ void Emitter::emit_exits() {
   for (const Exit& exit : exits_) {
     size_t i = exit.instruction;
     ir_.at(exit.block);
-    const bool comes_back = i < count && flow_.is_passed_together[i];
+    // Not where a handler has just left something undefined: behind the barrier that has to be seen again.
+    const bool comes_back = i < count && flow_.is_passed_together[i] && exit.except.empty();
     for_each(flow_.live[i], [&](uint32_t r) {
       const bool kept = std::find(exit.except.begin(), exit.except.end(), r) != exit.except.end();
       if (!contains(dirty_[i], r) || kept) return;
@@ -267,7 +268,7 @@ void Emitter::emit_exits() {
     const bool at_join = i != exit.instruction || exit.at_join;
     const size_t inst = i == count ? kernel_.code.size() - 1
                                    : flow_.ranges[i].first - (at_join && flow_.ranges[i].has_join ? 1 : 0);
-    if (i < count && i == exit.instruction && flow_.is_passed_together[i])
+    if (comes_back && i == exit.instruction)
       ir_.store(inst_pointer(inst), ir_.offset(warp_, offsetof(Warp, left_at)), 8);
     LLVMBuildRet(ir_.b, inst_pointer(inst));
   }

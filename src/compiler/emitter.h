@@ -35,7 +35,7 @@ class Emitter {
     BlockRef block;
     size_t instruction;            // where the interpreter goes on
     bool at_join;                  // at its join, where it has one
-    std::vector<uint32_t> except;  // registers whose planes are right
+    std::vector<uint32_t> except;  // registers whose planes are right, though not all lanes may be defined
   };
   std::vector<Exit> exits_;
   std::vector<BlockRef> exit_of_;           // by body index, as exit_at() has made them

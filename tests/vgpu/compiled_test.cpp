@@ -14,7 +14,7 @@ namespace {
 using testing::Machine;
 
 constexpr uint32_t kWords = 1 << 13;
-constexpr uint32_t kRandomKernels = 8;  // more than a second each: six compilations
+constexpr uint32_t kRandomKernels = 12;  // more than a second each: six compilations
 
 // What checks are told: of each event, where it is and a hash of all else.
 struct Event {
@@ -329,6 +329,22 @@ TEST(Compiled, UndefinedValuesAreFollowed) {
 }
 
 // Every block but the first reads and writes past the end, or where nothing was written: with all lanes or with some.
+// Whoever leaves at a barrier with undefined lanes comes back with them.
+TEST(Compiled, UndefinedValuesPassABarrier) {
+  expect_same(kernel(R"(
+  mov.u32 %r10, tile;
+  shl.b32 %r11, %r1, 2;
+  add.u32 %r12, %r10, %r11;
+  st.shared.u32 [%r12], %r1;
+  bar.sync 0;
+  ld.shared.u32 %r13, [%r12+216];
+  bar.sync 0;
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd4, %rd2, %rd3;
+  st.global.u32 [%rd4], %r13;)"),
+              "undefined behind a barrier");
+}
+
 TEST(Compiled, WrongAccessesAreReportedAlike) {
   expect_same(kernel(R"(
   mul.lo.u32 %r10, %r8, 32736;
@@ -379,7 +395,7 @@ class Writer {
     line("setp.lt.u32 %p0, %r16, 9; setp.gt.u32 %p1, %r3, 2; setp.eq.u32 %p2, %r3, 2;");
     for (int k = 0; k < 8; ++k) line("st.shared.u32 [%r31+" + num(k * 256) + "], %r1" + num(k % 6) + ";");
     line("bar.sync 0;");
-    block(3);
+    block(3, true);
     for (int k = 0; k < 8; ++k) line("st.global.u32 [%rd13+" + num(4 * k) + "], %r1" + num(k) + ";");
     for (int k = 0; k < 4; ++k) line("st.global.f32 [%rd13+" + num(32 + 4 * k) + "], %f" + num(k) + ";");
     line("st.global.u64 [%rd13+48], %rd14; st.global.u64 [%rd13+56], %rd15;");
@@ -404,14 +420,17 @@ class Writer {
     return list[pick(N)];
   }
 
-  void block(int depth) {
+  // `together`: all threads of the block come here, and may meet at a barrier.
+  void block(int depth, bool together) {
     const int count = 4 + static_cast<int>(pick(10));
     for (int k = 0; k < count; ++k) {
       const uint32_t what = pick(14);
       if (depth > 0 && what == 0) {
         branch(depth);
       } else if (depth > 0 && what == 1) {
-        loop(depth);
+        loop(depth, together);
+      } else if (together && what == 2) {
+        line("bar.sync " + num(pick(2)) + ";");
       } else {
         statement();
       }
@@ -421,18 +440,18 @@ class Writer {
   void branch(int depth) {
     const std::string label = "$b" + num(labels_++);
     line("@" + std::string(pick(2) ? "!" : "") + p() + " bra " + label + ";");
-    block(depth - 1);
+    block(depth - 1, false);
     line(label + ":");
   }
 
-  void loop(int depth) {
+  void loop(int depth, bool together) {
     const std::string label = "$l" + num(labels_++), counter = "%r2" + num(depth);
     line("mov.u32 " + counter + ", 0;");
+    const bool ends_at_once = pick(2);
     line(label + ":");
-    block(depth - 1);
+    block(depth - 1, together && ends_at_once);
     line("add.u32 " + counter + ", " + counter + ", 1;");
-    // Some loops end for all lanes at once, some do not.
-    line("setp.lt.u32 %p6, " + counter + ", " + (pick(2) ? "3" : "%r29") + ";");
+    line("setp.lt.u32 %p6, " + counter + ", " + (ends_at_once ? "3" : "%r29") + ";");
     line("@%p6 bra " + label + ";");
   }
 
