@@ -106,6 +106,9 @@ Peak peak_of(const Activity& activity);
 class Recorder {
  public:
   void add(const protocol::Event& event);
+  // Room for the events of a log of so many bytes, so that they are not moved as they become more. What is not used of it takes
+  // no memory.
+  void expect(uint64_t log_bytes);
   // `frames`: the source lines of calls such as "program+0x1234", if they can be looked up.
   using Frames = std::function<std::vector<Frame>(const std::vector<std::string>& calls)>;
   Activity take(const Frames& frames = {});

@@ -13,9 +13,22 @@ bool is_before(const Change& a, const Change& b) {
   return 2 * uint64_t{a.allocation} + a.is_end < 2 * uint64_t{b.allocation} + b.is_end;
 }
 
-// Programs allocate, and mostly also free, in the order of what is allocated.
+// Programs allocate, and mostly also free, in the order of what is allocated. What is out of order are long runs that are in
+// order: what was allocated first is often freed last.
+constexpr std::size_t kMostRuns = 16;
+
 void put_in_order(std::vector<Change>& changes) {
-  if (!std::ranges::is_sorted(changes, is_before)) std::ranges::sort(changes, is_before);
+  using Place = std::vector<Change>::iterator;
+  std::vector<Place> runs;  // where each ends
+  for (Place end = changes.begin(); end != changes.end() && runs.size() <= kMostRuns; runs.push_back(end)) {
+    end = std::is_sorted_until(end, changes.end(), is_before);
+  }
+  if (runs.size() > kMostRuns) {
+    std::ranges::sort(changes, is_before);
+    return;
+  }
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    std::inplace_merge(changes.begin(), runs[i - 1], runs[i], is_before);
 }
 
 template <class Counts>

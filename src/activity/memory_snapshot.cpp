@@ -113,10 +113,10 @@ class Pickle {
   }
   template <int N>
   void little_endian(char opcode, uint64_t value) {
-    char bytes[1 + sizeof value];
-    bytes[0] = opcode;
-    std::memcpy(bytes + 1, &value, sizeof value);  // as this machine has it
-    bytes_ << std::string_view(bytes, 1 + N);
+    bytes_.raw<1 + N>([&](char* to) {
+      to[0] = opcode;
+      std::memcpy(to + 1, &value, N);  // as this machine has it
+    });
   }
   static_assert(std::endian::native == std::endian::little);
 
