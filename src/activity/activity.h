@@ -79,6 +79,13 @@ struct FoundAt {
   Finding finding;
 };
 
+// Device memory was taken or given back.
+struct Change {
+  double seconds = 0;
+  uint32_t allocation = 0;  // its position
+  bool is_end = false;
+};
+
 struct Activity {
   Activity() = default;
   Activity(Activity&&) = default;
@@ -87,6 +94,7 @@ struct Activity {
   std::unordered_set<std::string> texts;
   std::vector<std::vector<Frame>> stacks;  // innermost first; the first one is empty
   std::vector<Allocation> allocations;     // in their order
+  std::vector<Change> changes;             // in their order; what is given back makes room at the same instant
   std::vector<Operation> operations;       // in the order in which they ended
   std::vector<OutOfMemory> out_of_memory;
   std::vector<FoundAt> findings;

@@ -32,12 +32,12 @@ void put_in_order(std::vector<Change>& changes) {
 }
 
 template <class Counts>
-std::vector<Change> changes_where(const Activity& activity, Counts counts) {
+std::vector<Change> changes_where(const std::vector<Allocation>& allocations, Counts counts) {
   std::vector<Change> begins, ends, all;
-  begins.reserve(activity.allocations.size());
-  ends.reserve(activity.allocations.size());
-  for (std::size_t i = 0; i < activity.allocations.size(); ++i) {
-    const Allocation& one = activity.allocations[i];
+  begins.reserve(allocations.size());
+  ends.reserve(allocations.size());
+  for (std::size_t i = 0; i < allocations.size(); ++i) {
+    const Allocation& one = allocations[i];
     if (!counts(one)) continue;
     begins.push_back({one.begin, static_cast<uint32_t>(i), false});
     if (one.is_released) ends.push_back({one.end, static_cast<uint32_t>(i), true});
@@ -51,12 +51,12 @@ std::vector<Change> changes_where(const Activity& activity, Counts counts) {
 
 }  // namespace
 
-std::vector<Change> changes_of(const Activity& activity) {
-  return changes_where(activity, [](const Allocation& one) { return !one.is_host; });
+std::vector<Change> changes_of(const std::vector<Allocation>& allocations) {
+  return changes_where(allocations, [](const Allocation& one) { return !one.is_host; });
 }
 
-std::vector<Change> pool_changes_of(const Activity& activity) {
-  return changes_where(activity, [](const Allocation& one) { return one.is_pooled; });
+std::vector<Change> pool_changes_of(const std::vector<Allocation>& allocations) {
+  return changes_where(allocations, [](const Allocation& one) { return one.is_pooled; });
 }
 
 }  // namespace assay::activity

@@ -37,11 +37,36 @@ constexpr Time<9> in_seconds(double seconds) {
 // Both return the end of what they write: at most kLongestNumber characters.
 constexpr std::size_t kLongestNumber = 40;
 
-template <std::integral Number>
-char* put(char* to, Number value) {
-  if (value >= 0 && value < 10) {  // streams, extents
+inline constexpr std::array<char, 200> kPairs = [] {
+  std::array<char, 200> digits{};
+  for (std::size_t i = 0; i < 100; ++i) {
+    digits[2 * i] = static_cast<char>('0' + i / 10);
+    digits[2 * i + 1] = static_cast<char>('0' + i % 10);
+  }
+  return digits;
+}();
+
+// `value` < 100, with both digits.
+inline char* put_pair(char* to, uint64_t value) {
+  std::memcpy(to, kPairs.data() + 2 * value, 2);
+  return to + 2;
+}
+
+// Most numbers of a program are small: streams, extents, ids, microseconds.
+inline char* put(char* to, uint64_t value) {
+  if (value < 10) {
     *to = static_cast<char>('0' + value);
     return to + 1;
+  }
+  if (value < 100) return put_pair(to, value);
+  if (value < 1000) {
+    *to = static_cast<char>('0' + value / 100);
+    return put_pair(to + 1, value % 100);
+  }
+  if (value < 10'000) return put_pair(put_pair(to, value / 100), value % 100);
+  if (value < 1'000'000) {
+    to = value < 100'000 ? put(to, value / 10'000) : put_pair(to, value / 10'000);
+    return put_pair(put_pair(to, value / 100 % 100), value % 100);
   }
   return std::to_chars(to, to + kLongestNumber, value).ptr;
 }
@@ -56,10 +81,11 @@ char* put(char* to, Time<kDigits> time) {
   auto rest = static_cast<uint32_t>(nanoseconds % kUnit);
   if (rest == 0) return end;
   *end++ = '.';
-  for (int i = kDigits - 1; i >= 0; --i) {
-    end[i] = static_cast<char>('0' + rest % 10);
-    rest /= 10;
+  for (int i = kDigits - 2; i > 0; i -= 2) {
+    put_pair(end + i, rest % 100);
+    rest /= 100;
   }
+  *end = static_cast<char>('0' + rest);
   end += kDigits;
   while (end[-1] == '0') --end;
   return end;
@@ -106,11 +132,14 @@ class Pieces {
     *next_++ = c;
     return *this;
   }
-  template <std::integral Number>
+  Pieces& operator<<(std::same_as<bool> auto value) {
+    return *this << std::string_view(value ? "true" : "false");
+  }
+  template <std::unsigned_integral Number>
+    requires(!std::same_as<Number, bool>)
   Pieces& operator<<(Number value) {
-    if constexpr (std::same_as<Number, bool>) return *this << std::string_view(value ? "true" : "false");
     make_room();
-    next_ = put(next_, +value);
+    next_ = put(next_, uint64_t{value});
     return *this;
   }
   template <int kDigits>
@@ -142,7 +171,7 @@ class Pieces {
   }
 
  private:
-  static constexpr std::size_t kPiece = 64 << 10, kShort = 512;
+  static constexpr std::size_t kPiece = 256 << 10, kShort = 512;
 
   // For kShort bytes.
   [[gnu::always_inline]] void make_room() {

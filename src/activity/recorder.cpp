@@ -130,13 +130,14 @@ Activity Recorder::take(const Frames& frames) {
     activity_.stacks.push_back(!stack.stack.empty() ? std::move(stack.stack)
                                : frames             ? frames(stack.calls)
                                                     : std::vector<Frame>());
+  activity_.changes = changes_of(activity_.allocations);
   return std::move(activity_);
 }
 
 Peak peak_of(const Activity& activity) {
   Peak peak;
   uint64_t held = 0;
-  for (const Change& change : changes_of(activity)) {
+  for (const Change& change : activity.changes) {
     const uint64_t bytes = activity.allocations[change.allocation].bytes;
     if (change.is_end) {
       held -= bytes;

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "activity/activity.h"
-#include "activity/changes.h"
 #include "activity/pieces.h"
 #include "finding/message.h"
 
@@ -18,7 +17,7 @@ using protocol::OperationKind;
 
 namespace {
 
-constexpr int kHost = 1, kDevice = 0;  // process ids of the trace
+constexpr unsigned kHost = 1, kDevice = 0;  // process ids of the trace
 
 class Trace {
  public:
@@ -64,7 +63,7 @@ class Trace {
   }
 
   void name_lanes() {
-    const auto name = [&](std::string_view what, int process, uint64_t thread, std::string_view text) {
+    const auto name = [&](std::string_view what, unsigned process, uint64_t thread, std::string_view text) {
       text_ << (is_first_ ? "{\"ph\":\"M\",\"name\":" : ",\n{\"ph\":\"M\",\"name\":") << json_string(what)
             << ",\"pid\":" << process << ",\"tid\":" << thread << ",\"args\":{\"name\":" << json_string(text)
             << "}}";
@@ -135,7 +134,7 @@ class Trace {
   // Device memory that is held, after each change.
   void add_memory() {
     uint64_t held = 0;
-    for (const Change& change : changes_of(activity_)) {
+    for (const Change& change : activity_.changes) {
       const uint64_t bytes = activity_.allocations[change.allocation].bytes;
       held = change.is_end ? held - bytes : held + bytes;
       text_ << ",\n{\"ph\":\"C\",\"name\":\"allocated bytes\",\"pid\":0,\"ts\":"
