@@ -94,8 +94,8 @@ struct Activity {
   std::unordered_set<std::string> texts;
   std::vector<std::vector<Frame>> stacks;  // innermost first; the first one is empty
   std::vector<Allocation> allocations;     // in their order
-  std::vector<Change> changes;             // in their order; what is given back makes room at the same instant
-  std::vector<Operation> operations;       // in the order in which they ended
+  std::vector<Change> changes;        // in their order; what is given back makes room at the same instant
+  std::vector<Operation> operations;  // in the order in which they ended
   std::vector<OutOfMemory> out_of_memory;
   std::vector<FoundAt> findings;
   double end = 0;  // of the last event

@@ -136,8 +136,7 @@ class Pieces {
     return *this << std::string_view(value ? "true" : "false");
   }
   template <std::unsigned_integral Number>
-    requires(!std::same_as<Number, bool>)
-  Pieces& operator<<(Number value) {
+  requires(!std::same_as<Number, bool>) Pieces& operator<<(Number value) {
     make_room();
     next_ = put(next_, uint64_t{value});
     return *this;
