@@ -303,7 +303,7 @@ const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu:
       Writer{warp.grid->info.kernel.name(), warp.grid->program, warp.frame->function, &inst});
 }
 
-// `bytes` from `address` on. They may reach into allocations that follow: there is no gap between those of the host.
+// `bytes` from `address` on. They may reach into allocations that follow.
 [[gnu::always_inline]] inline void Activity::was_read(const Cursor& at, const vgpu::Inst& inst,
                                                       vgpu::Address address, uint64_t bytes) {
   while (true) {
