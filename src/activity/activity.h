@@ -79,6 +79,13 @@ struct FoundAt {
   Finding finding;
 };
 
+// Device memory was taken or given back.
+struct Change {
+  double seconds = 0;
+  uint32_t allocation = 0;  // its position
+  bool is_end = false;
+};
+
 struct Activity {
   Activity() = default;
   Activity(Activity&&) = default;
@@ -87,7 +94,8 @@ struct Activity {
   std::unordered_set<std::string> texts;
   std::vector<std::vector<Frame>> stacks;  // innermost first; the first one is empty
   std::vector<Allocation> allocations;     // in their order
-  std::vector<Operation> operations;       // in the order in which they ended
+  std::vector<Change> changes;        // in their order; what is given back makes room at the same instant
+  std::vector<Operation> operations;  // in the order in which they ended
   std::vector<OutOfMemory> out_of_memory;
   std::vector<FoundAt> findings;
   double end = 0;  // of the last event
@@ -106,6 +114,9 @@ Peak peak_of(const Activity& activity);
 class Recorder {
  public:
   void add(const protocol::Event& event);
+  // Room for the events of a log of so many bytes, so that they are not moved as they become more. What is not used of it takes
+  // no memory.
+  void expect(uint64_t log_bytes);
   // `frames`: the source lines of calls such as "program+0x1234", if they can be looked up.
   using Frames = std::function<std::vector<Frame>(const std::vector<std::string>& calls)>;
   Activity take(const Frames& frames = {});

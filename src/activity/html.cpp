@@ -110,19 +110,19 @@ class SharedText {
 
 void add(Pieces& text, const Allocation& one, SharedText& shared) {
   text << "{\"id\":" << one.id << ",\"bytes\":" << one.bytes << ",\"label\":" << shared.quoted_text(one.label)
-       << ",\"host\":" << one.is_host << ",\"begin\":" << in_seconds(one.begin).view() << ",\"end\":";
+       << ",\"host\":" << one.is_host << ",\"begin\":" << in_seconds(one.begin) << ",\"end\":";
   if (one.is_released)
-    text << in_seconds(one.end).view();
+    text << in_seconds(one.end);
   else
     text << "null";
   text << ",\"counted\":" << one.is_counted << ",\"never_written\":" << one.never_written
-       << ",\"never_read\":" << one.never_read << ",\"last_use\":" << in_seconds(one.last_use).view()
+       << ",\"never_read\":" << one.never_read << ",\"last_use\":" << in_seconds(one.last_use)
        << ",\"writer\":" << shared.writer(one) << ',' << shared.stack(one.stack) << '}';
 }
 
 void add(Pieces& text, const OutOfMemory& one, SharedText& shared) {
-  text << "{\"seconds\":" << in_seconds(one.seconds).view() << ",\"bytes\":" << one.bytes
-       << ",\"free\":" << one.free << ',' << shared.stack(one.stack) << '}';
+  text << "{\"seconds\":" << in_seconds(one.seconds) << ",\"bytes\":" << one.bytes << ",\"free\":" << one.free
+       << ',' << shared.stack(one.stack) << '}';
 }
 
 void add(Pieces& text, const Operation& one, SharedText& shared) {
@@ -130,8 +130,8 @@ void add(Pieces& text, const Operation& one, SharedText& shared) {
   const auto extents = [&](const std::array<uint32_t, 3>& dim) {
     text << dim[0] << " x " << dim[1] << " x " << dim[2];
   };
-  text << "{\"stream\":" << one.stream << ",\"begin\":" << in_seconds(one.begin).view()
-       << ",\"end\":" << in_seconds(one.end).view() << ",\"fault\":" << shared.quoted_text(one.fault);
+  text << "{\"stream\":" << one.stream << ",\"begin\":" << in_seconds(one.begin)
+       << ",\"end\":" << in_seconds(one.end) << ",\"fault\":" << shared.quoted_text(one.fault);
   if (one.kind == OperationKind::Kernel) {
     text << ",\"kind\":\"kernel\",\"name\":" << shared.kernel(one.kernel) << ",\"detail\":\"grid ";
     extents(one.grid);
@@ -149,20 +149,26 @@ void add(Pieces& text, const Operation& one, SharedText& shared) {
   text << "\",\"detail\":\"" << one.bytes << " bytes\"}";
 }
 
-// The positions of the first `most` by `key`, in their own order.
+// The positions of the `most` largest by `key`, in their own order; of equal ones, the first.
 template <class Item, class Key>
 std::vector<std::size_t> largest(const std::vector<Item>& all, std::size_t most, Key key) {
-  std::vector<std::size_t> order(all.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (all.size() <= most) return order;
-  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(most),
-                           [&](std::size_t a, std::size_t b) {
-                             const auto first = key(all[a]), second = key(all[b]);
-                             return first != second ? first > second : a < b;
-                           });
-  order.resize(most);
-  std::ranges::sort(order);
-  return order;
+  std::vector<std::size_t> chosen(std::min(all.size(), most));
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  if (all.size() <= most) return chosen;
+  std::vector<decltype(key(all.front()))> keys(all.size());
+  std::ranges::transform(all, keys.begin(), key);
+  const auto last = keys.begin() + static_cast<std::ptrdiff_t>(most) - 1;
+  std::ranges::nth_element(keys, last, std::greater<>{});
+  const auto least = *last;
+  auto equal = static_cast<std::size_t>(std::count(keys.begin(), last + 1, least));
+  chosen.clear();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto own = key(all[i]);
+    if (own < least || (own == least && equal == 0)) continue;
+    if (own == least) --equal;
+    chosen.push_back(i);
+  }
+  return chosen;
 }
 
 template <class Item>
@@ -248,7 +254,7 @@ void add_data(Pieces& text, const Activity& activity, const std::string& program
                        {"failures", activity.out_of_memory.size()},
                        {"findings", activity.findings.size()}};
   SharedText shared(activity);
-  text << "{\"program\":" << json_string(program) << ",\"end\":" << in_seconds(activity.end).view()
+  text << "{\"program\":" << json_string(program) << ",\"end\":" << in_seconds(activity.end)
        << ",\"counts\":" << dumped(counts) << ",\"peak\":"
        << dumped({{"bytes", peak.bytes},
                   {"seconds", peak.seconds},

@@ -11,7 +11,6 @@
 #include <map>
 
 #include "activity/activity.h"
-#include "activity/changes.h"
 #include "activity/pieces.h"
 
 namespace assay::activity {
@@ -113,10 +112,10 @@ class Pickle {
   }
   template <int N>
   void little_endian(char opcode, uint64_t value) {
-    char bytes[1 + sizeof value];
-    bytes[0] = opcode;
-    std::memcpy(bytes + 1, &value, sizeof value);  // as this machine has it
-    bytes_ << std::string_view(bytes, 1 + N);
+    bytes_.raw<1 + N>([&](char* to) {
+      to[0] = opcode;
+      std::memcpy(to + 1, &value, N);  // as this machine has it
+    });
   }
   static_assert(std::endian::native == std::endian::little);
 
@@ -168,7 +167,6 @@ class Snapshot {
 
   // The lines of the viewer's history, in the order of time.
   void history() {
-    const std::vector<Change> changes = changes_of(activity_);
     std::vector<const OutOfMemory*> failures;
     for (const OutOfMemory& failed : activity_.out_of_memory) failures.push_back(&failed);
     std::ranges::stable_sort(failures, {}, &OutOfMemory::seconds);
@@ -178,7 +176,7 @@ class Snapshot {
         add_entry({(*failed)->seconds, &oom_, 0, (*failed)->bytes, (*failed)->free, (*failed)->stack});
     };
     pickle_.list();
-    for (const Change& change : changes) {
+    for (const Change& change : activity_.changes) {
       add_failures(change.seconds);
       const Allocation& one = activity_.allocations[change.allocation];
       const auto add = [&](Pickle::Word& action) {

@@ -19,106 +19,181 @@
 
 namespace assay::activity {
 
+// A time as a decimal number, to the nanosecond: in seconds with 9 digits after the point, in microseconds with 3. Times that
+// no program has are cut off.
+template <int kDigits>
+struct Time {
+  double seconds;
+};
+// Of the trace.
+constexpr Time<3> microseconds(double seconds) {
+  return {seconds};
+}
+// Of the page.
+constexpr Time<9> in_seconds(double seconds) {
+  return {seconds};
+}
+
+// Both return the end of what they write: at most kLongestNumber characters.
+constexpr std::size_t kLongestNumber = 40;
+
+inline constexpr std::array<char, 200> kPairs = [] {
+  std::array<char, 200> digits{};
+  for (std::size_t i = 0; i < 100; ++i) {
+    digits[2 * i] = static_cast<char>('0' + i / 10);
+    digits[2 * i + 1] = static_cast<char>('0' + i % 10);
+  }
+  return digits;
+}();
+
+// `value` < 100, with both digits.
+inline char* put_pair(char* to, uint64_t value) {
+  std::memcpy(to, kPairs.data() + 2 * value, 2);
+  return to + 2;
+}
+
+// Most numbers of a program are small: streams, extents, ids, microseconds.
+inline char* put(char* to, uint64_t value) {
+  if (value < 10) {
+    *to = static_cast<char>('0' + value);
+    return to + 1;
+  }
+  if (value < 100) return put_pair(to, value);
+  if (value < 1000) {
+    *to = static_cast<char>('0' + value / 100);
+    return put_pair(to + 1, value % 100);
+  }
+  if (value < 10'000) return put_pair(put_pair(to, value / 100), value % 100);
+  if (value < 1'000'000) {
+    to = value < 100'000 ? put(to, value / 10'000) : put_pair(to, value / 10'000);
+    return put_pair(put_pair(to, value / 100 % 100), value % 100);
+  }
+  return std::to_chars(to, to + kLongestNumber, value).ptr;
+}
+
+template <int kDigits>
+char* put(char* to, Time<kDigits> time) {
+  constexpr double kLongest = 1e9;  // 30 years
+  constexpr uint64_t kUnit = kDigits == 9 ? 1'000'000'000 : 1000;
+  static_assert(kDigits == 9 || kDigits == 3);
+  const auto nanoseconds = static_cast<uint64_t>(std::clamp(time.seconds, 0.0, kLongest) * 1e9 + 0.5);
+  char* end = put(to, nanoseconds / kUnit);
+  auto rest = static_cast<uint32_t>(nanoseconds % kUnit);
+  if (rest == 0) return end;
+  *end++ = '.';
+  for (int i = kDigits - 2; i > 0; i -= 2) {
+    put_pair(end + i, rest % 100);
+    rest /= 100;
+  }
+  *end = static_cast<char>('0' + rest);
+  end += kDigits;
+  while (end[-1] == '0') --end;
+  return end;
+}
+
+// What a short number is as text, to be written several times.
+class ShortText {
+ public:
+  template <class Number>
+  explicit ShortText(Number number) : length_(static_cast<std::size_t>(put(text_, number) - text_)) {}
+  std::string_view view() const { return {text_, length_}; }
+
+ private:
+  friend class Pieces;
+  char text_[kLongestNumber] = {};
+  std::size_t length_;
+};
+
 class Pieces {
  public:
-  explicit Pieces(const Sink& sink) : sink_(sink), buffer_(kPiece) {}
+  explicit Pieces(const Sink& sink) : sink_(sink), buffer_(kPiece), next_(buffer_.data()) {}
   ~Pieces() { flush(); }
   Pieces(const Pieces&) = delete;
   Pieces& operator=(const Pieces&) = delete;
 
   Pieces& operator<<(std::string_view text) {
-    if (text.size() > buffer_.size() - used_) flush();
-    if (text.size() > buffer_.size()) {
-      sink_(text);
-      return *this;
-    }
-    std::memcpy(buffer_.data() + used_, text.data(), text.size());
-    used_ += text.size();
+    if (text.size() > kShort) return add_long(text);
+    make_room();
+    std::memcpy(next_, text.data(), text.size());
+    next_ += text.size();
     return *this;
   }
   // A literal: of a length that the compiler knows.
   template <std::size_t N>
   Pieces& operator<<(const char (&text)[N]) {
     static_assert(N <= kShort);
-    std::memcpy(room(), text, N - 1);
-    used_ += N - 1;
+    make_room();
+    std::memcpy(next_, text, N - 1);
+    next_ += N - 1;
     return *this;
   }
   Pieces& operator<<(char c) {
-    *room() = c;
-    ++used_;
+    make_room();
+    *next_++ = c;
     return *this;
   }
-  template <std::integral Number>
-  Pieces& operator<<(Number value) {
-    if constexpr (std::same_as<Number, bool>) return *this << std::string_view(value ? "true" : "false");
-    char* const to = room();
-    used_ += static_cast<std::size_t>(std::to_chars(to, to + kShort, +value).ptr - to);
+  Pieces& operator<<(std::same_as<bool> auto value) {
+    return *this << std::string_view(value ? "true" : "false");
+  }
+  template <std::unsigned_integral Number>
+  requires(!std::same_as<Number, bool>) Pieces& operator<<(Number value) {
+    make_room();
+    next_ = put(next_, uint64_t{value});
     return *this;
+  }
+  template <int kDigits>
+  Pieces& operator<<(Time<kDigits> time) {
+    make_room();
+    next_ = put(next_, time);
+    return *this;
+  }
+  // Its whole buffer, which needs no call.
+  Pieces& operator<<(const ShortText& text) {
+    make_room();
+    std::memcpy(next_, text.text_, sizeof text.text_);
+    next_ += text.length_;
+    return *this;
+  }
+
+  // N bytes that `write` puts where it is told.
+  template <std::size_t N, class Write>
+  void raw(Write write) {
+    static_assert(N <= kShort);
+    make_room();
+    write(next_);
+    next_ += N;
   }
 
   void flush() {
-    if (used_ > 0) sink_({buffer_.data(), used_});
-    used_ = 0;
+    if (next_ != buffer_.data()) sink_({buffer_.data(), next_});
+    next_ = buffer_.data();
   }
 
  private:
-  static constexpr std::size_t kPiece = 64 << 10, kShort = 512;
+  static constexpr std::size_t kPiece = 256 << 10, kShort = 512;
 
-  char* room() {
-    if (buffer_.size() - used_ < kShort) flush();
-    return buffer_.data() + used_;
+  // For kShort bytes.
+  [[gnu::always_inline]] void make_room() {
+    if (static_cast<std::size_t>(buffer_.data() + kPiece - next_) < kShort) [[unlikely]]
+      make_room_now();
+  }
+  [[gnu::noinline]] void make_room_now() { flush(); }
+
+  [[gnu::noinline]] Pieces& add_long(std::string_view text) {
+    if (text.size() > static_cast<std::size_t>(buffer_.data() + kPiece - next_)) flush();
+    if (text.size() > kPiece) {
+      sink_(text);
+      return *this;
+    }
+    std::memcpy(next_, text.data(), text.size());
+    next_ += text.size();
+    return *this;
   }
 
   const Sink& sink_;
   std::vector<char> buffer_;
-  std::size_t used_ = 0;
+  char* next_;  // the first free one
 };
-
-// What a short number is as text, to be written several times.
-class ShortText {
- public:
-  explicit ShortText(uint64_t number) : length_(put(text_, number)) {}
-
-  // A time as a decimal number: in seconds with `digits` 9, in microseconds with 3; to the nanosecond. Times that no
-  // program has are cut off.
-  ShortText(double seconds, int digits) {
-    constexpr double kLongest = 1e9;  // 30 years
-    auto nanoseconds = static_cast<uint64_t>(std::clamp(seconds, 0.0, kLongest) * 1e9 + 0.5);
-    uint64_t unit = 1;
-    for (int i = 0; i < digits; ++i) unit *= 10;
-    char* end = text_ + put(text_, nanoseconds / unit);
-    if (nanoseconds %= unit; nanoseconds != 0) {
-      *end++ = '.';
-      for (int i = digits - 1; i >= 0; --i) {
-        end[i] = static_cast<char>('0' + nanoseconds % 10);
-        nanoseconds /= 10;
-      }
-      end += digits;
-      while (end[-1] == '0') --end;
-    }
-    length_ = static_cast<std::size_t>(end - text_);
-  }
-
-  std::string_view view() const { return {text_, length_}; }
-
- private:
-  static constexpr std::size_t kMost = 40;
-  static std::size_t put(char* to, uint64_t number) {
-    return static_cast<std::size_t>(std::to_chars(to, to + kMost, number).ptr - to);
-  }
-  char text_[kMost];
-  std::size_t length_;
-};
-
-// Of the trace.
-inline ShortText microseconds(double seconds) {
-  return {seconds, 3};
-}
-// Of the page.
-inline ShortText in_seconds(double seconds) {
-  return {seconds, 9};
-}
 
 // A string of JSON. Nothing in it looks like a tag: it may stand inside of a script element.
 inline std::string json_string(std::string_view text) {

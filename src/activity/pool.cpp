@@ -149,7 +149,7 @@ class Allocator {
 }  // namespace
 
 Pool pool_of(const Activity& activity) {
-  const std::vector<Change> changes = pool_changes_of(activity);
+  const std::vector<Change> changes = pool_changes_of(activity.allocations);
   Pool pool;
   Allocator all(activity.allocations);
   std::size_t until = 0;  // changes

@@ -3,6 +3,7 @@
 #include "activity/activity.h"
 #include "activity/changes.h"
 #include "base/symbol.h"
+#include "protocol/event_log.h"
 
 namespace assay::activity {
 
@@ -39,6 +40,14 @@ std::string_view Recorder::name_of(const std::string& kernel) {
   return place->second;
 }
 
+void Recorder::expect(uint64_t log_bytes) {
+  using protocol::record_bytes;
+  constexpr uint64_t kMost = 64 << 20;  // the file may be of any size and hold nothing
+  const uint64_t bytes = std::min(log_bytes, kMost);
+  activity_.operations.reserve(bytes / record_bytes(sizeof(protocol::OperationRecord)));
+  activity_.allocations.reserve(bytes / record_bytes(sizeof(protocol::AllocationRecord)));
+}
+
 void Recorder::add(const protocol::Event& event) {
   std::visit([&](const auto& one) { add_event(one); }, event);
 }
@@ -66,6 +75,7 @@ void Recorder::add_event(const protocol::ReleaseEvent& event) {
   const auto found = allocation_places_.find(event.id);
   if (found == allocation_places_.end()) return;
   Allocation& allocation = activity_.allocations[found->second];
+  allocation_places_.erase(found);  // an allocation is released once
   allocation.is_released = !event.is_held || event.called < event.seconds;
   if (allocation.is_released) allocation.end = event.called;
   allocation.is_counted = event.is_counted;
@@ -120,13 +130,14 @@ Activity Recorder::take(const Frames& frames) {
     activity_.stacks.push_back(!stack.stack.empty() ? std::move(stack.stack)
                                : frames             ? frames(stack.calls)
                                                     : std::vector<Frame>());
+  activity_.changes = changes_of(activity_.allocations);
   return std::move(activity_);
 }
 
 Peak peak_of(const Activity& activity) {
   Peak peak;
   uint64_t held = 0;
-  for (const Change& change : changes_of(activity)) {
+  for (const Change& change : activity.changes) {
     const uint64_t bytes = activity.allocations[change.allocation].bytes;
     if (change.is_end) {
       held -= bytes;

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "activity/activity.h"
-#include "activity/changes.h"
 #include "activity/pieces.h"
 #include "finding/message.h"
 
@@ -18,7 +17,7 @@ using protocol::OperationKind;
 
 namespace {
 
-constexpr int kHost = 1, kDevice = 0;  // process ids of the trace
+constexpr unsigned kHost = 1, kDevice = 0;  // process ids of the trace
 
 class Trace {
  public:
@@ -64,7 +63,7 @@ class Trace {
   }
 
   void name_lanes() {
-    const auto name = [&](std::string_view what, int process, uint64_t thread, std::string_view text) {
+    const auto name = [&](std::string_view what, unsigned process, uint64_t thread, std::string_view text) {
       text_ << (is_first_ ? "{\"ph\":\"M\",\"name\":" : ",\n{\"ph\":\"M\",\"name\":") << json_string(what)
             << ",\"pid\":" << process << ",\"tid\":" << thread << ",\"args\":{\"name\":" << json_string(text)
             << "}}";
@@ -104,12 +103,12 @@ class Trace {
   // {"ph":"X","cat":"kernel","name":"…","pid":0,"tid":7,"ts":1.5,"dur":0.25,"args":{…}}: the operation on its stream, the call
   // that asked for it, and an arrow from this to that.
   void add(const Operation& operation, uint64_t host_lane) {
-    const ShortText begin = microseconds(operation.begin), called = microseconds(operation.called);
+    const ShortText begin(microseconds(operation.begin)), called(microseconds(operation.called));
     const ShortText id(operation.id), stream(operation.stream), lane(host_lane);
     text_ << ",\n{\"ph\":\"X\",\"cat\":\"" << category(operation) << "\",\"name\":" << name_of(operation)
-          << ",\"pid\":0,\"tid\":" << stream.view() << ",\"ts\":" << begin.view()
-          << ",\"dur\":" << microseconds(operation.end - operation.begin).view()
-          << ",\"args\":{\"device\":0,\"stream\":" << stream.view() << ",\"correlation\":" << id.view();
+          << ",\"pid\":0,\"tid\":" << stream << ",\"ts\":" << begin
+          << ",\"dur\":" << microseconds(operation.end - operation.begin)
+          << ",\"args\":{\"device\":0,\"stream\":" << stream << ",\"correlation\":" << id;
     if (operation.kind == OperationKind::Kernel) {
       add_extents(",\"grid\":[", operation.grid);
       add_extents(",\"block\":[", operation.block);
@@ -120,13 +119,13 @@ class Trace {
       text_ << ",\"bytes\":" << operation.bytes;
     }
     text_ << "}},\n{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"" << call_of(operation)
-          << "\",\"pid\":1,\"tid\":" << lane.view() << ",\"ts\":" << called.view()
-          << ",\"dur\":" << microseconds(operation.returned - operation.called).view()
-          << ",\"args\":{\"correlation\":" << id.view()
-          << "}},\n{\"ph\":\"s\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":1,\"tid\":" << lane.view()
-          << ",\"ts\":" << called.view() << ",\"id\":" << id.view()
-          << "},\n{\"ph\":\"f\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":0,\"tid\":" << stream.view()
-          << ",\"ts\":" << begin.view() << ",\"id\":" << id.view() << ",\"bp\":\"e\"}";
+          << "\",\"pid\":1,\"tid\":" << lane << ",\"ts\":" << called
+          << ",\"dur\":" << microseconds(operation.returned - operation.called)
+          << ",\"args\":{\"correlation\":" << id
+          << "}},\n{\"ph\":\"s\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":1,\"tid\":" << lane
+          << ",\"ts\":" << called << ",\"id\":" << id
+          << "},\n{\"ph\":\"f\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":0,\"tid\":" << stream
+          << ",\"ts\":" << begin << ",\"id\":" << id << ",\"bp\":\"e\"}";
   }
   void add_extents(std::string_view name, const std::array<uint32_t, 3>& extents) {
     text_ << name << extents[0] << ',' << extents[1] << ',' << extents[2] << ']';
@@ -135,11 +134,11 @@ class Trace {
   // Device memory that is held, after each change.
   void add_memory() {
     uint64_t held = 0;
-    for (const Change& change : changes_of(activity_)) {
+    for (const Change& change : activity_.changes) {
       const uint64_t bytes = activity_.allocations[change.allocation].bytes;
       held = change.is_end ? held - bytes : held + bytes;
       text_ << ",\n{\"ph\":\"C\",\"name\":\"allocated bytes\",\"pid\":0,\"ts\":"
-            << microseconds(change.seconds).view() << ",\"args\":{\"bytes\":" << held << "}}";
+            << microseconds(change.seconds) << ",\"args\":{\"bytes\":" << held << "}}";
     }
   }
 
@@ -158,7 +157,7 @@ class Trace {
 
   void begin_instant(std::string_view category, std::string_view name, double seconds) {
     text_ << ",\n{\"ph\":\"i\",\"cat\":\"" << category << "\",\"name\":" << json_string(name)
-          << ",\"s\":\"g\",\"pid\":0,\"tid\":0,\"ts\":" << microseconds(seconds).view() << ",\"args\":{";
+          << ",\"s\":\"g\",\"pid\":0,\"tid\":0,\"ts\":" << microseconds(seconds) << ",\"args\":{";
   }
 
   const Activity& activity_;

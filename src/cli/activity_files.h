@@ -23,6 +23,7 @@ void add_activity_files(Arguments& arguments, ActivityFiles& files);
 class ActivityLog {
  public:
   void add(const protocol::Event& event) { recorder_.add(event); }
+  void expect(uint64_t log_bytes) { recorder_.expect(log_bytes); }
   // Host code as source lines, shared with the code that names findings, which knows the modules.
   subject::Places& places() { return places_; }
   // Looks up the calls of all events so far.

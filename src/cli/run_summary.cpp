@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -50,10 +51,7 @@ class Collector {
       : summary_(summary), suppressions_(suppressions), places_(places) {}
 
   void operator()(const protocol::LaunchEvent& launch) {
-    LaunchRow row{plain_name(launch.kernel), dim_text(launch.grid), dim_text(launch.block)};
-    auto [place, fresh] = rows_.try_emplace({row.kernel, row.grid, row.block}, summary_.launches.size());
-    if (fresh) summary_.launches.push_back(row);
-    LaunchRow& total = summary_.launches[place->second];
+    LaunchRow& total = summary_.launches[row_of(launch)];
     ++total.count;
     total.instructions += launch.warp_instructions;
     total.seconds += launch.seconds;
@@ -87,6 +85,20 @@ class Collector {
   }
 
  private:
+  using Extents = std::array<uint32_t, 3>;
+
+  // A program has few kernels and launches them often: their names are made once.
+  std::size_t row_of(const protocol::LaunchEvent& launch) {
+    const auto known = rows_of_symbols_.find(std::tie(launch.kernel, launch.grid, launch.block));
+    if (known != rows_of_symbols_.end()) return known->second;
+    LaunchRow row{plain_name(launch.kernel), dim_text(launch.grid), dim_text(launch.block)};
+    const auto [place, fresh] =
+        rows_.try_emplace({row.kernel, row.grid, row.block}, summary_.launches.size());
+    if (fresh) summary_.launches.push_back(row);
+    rows_of_symbols_[{launch.kernel, launch.grid, launch.block}] = place->second;
+    return place->second;
+  }
+
   void add(Finding finding) {
     const Key key = key_of(finding);
     reported_.insert(key);
@@ -106,6 +118,7 @@ class Collector {
   RunSummary& summary_;
   const std::vector<Suppression>& suppressions_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> rows_;
+  std::map<std::tuple<std::string, Extents, Extents>, size_t, std::less<>> rows_of_symbols_;
   std::map<Key, size_t> findings_;
   std::set<Key> reported_;  // suppressed ones too
   std::vector<Finding> early_;
@@ -187,7 +200,8 @@ RunSummary read_summary(const std::string& path, const std::vector<Suppression>&
   Collector collector(summary, suppressions, log ? log->places() : own);
   const MappedFile file(path);
   protocol::LogReader events(file.bytes());
-  while (const auto event = events.next()) {
+  if (log) log->expect(file.bytes().size());
+  while (const protocol::Event* const event = events.next()) {
     std::visit(collector, *event);
     if (log) log->add(*event);
   }

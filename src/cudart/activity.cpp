@@ -107,11 +107,20 @@ struct Activity::Site {
   const Writer* writer = nullptr;
 };
 
-// Loads wait until there are many: what marking one takes is in the cache then for all of them.
+// What an instruction reads, from `first` on.
+struct Activity::Read {
+  const vgpu::Inst* inst = nullptr;
+  vgpu::Address first = 0, end = 0;
+};
+
+// Warps that follow each other mostly read what follows: what an instruction has read stays one Read for as long as it does
+// (`growing`, by instruction). The others wait until there are many: what marking one takes is in the cache then for all.
 struct Activity::Thread {
-  static constexpr std::size_t kSites = 256, kMostLoads = 128;
+  static constexpr std::size_t kSites = 256, kMostReads = 128, kMostGrowing = 64;
   std::size_t waiting = 0;
-  std::vector<vgpu::ShapedLoad> loads{kMostLoads};
+  uint64_t is_growing = 0;  // a bit for each of `growing`
+  std::array<Read, kMostGrowing> growing{};
+  std::vector<Read> reads{kMostReads};
   std::vector<Site> sites{kSites};
 };
 
@@ -294,13 +303,18 @@ const Activity::Writer* Activity::new_writer(const vgpu::Warp& warp, const vgpu:
       Writer{warp.grid->info.kernel.name(), warp.grid->program, warp.frame->function, &inst});
 }
 
-// `bytes` from `address` on, in one allocation.
+// `bytes` from `address` on. They may reach into allocations that follow.
 [[gnu::always_inline]] inline void Activity::was_read(const Cursor& at, const vgpu::Inst& inst,
                                                       vgpu::Address address, uint64_t bytes) {
-  const Site& here = site(at, inst, address);
-  if (!here.marks) return;
-  const uint64_t first = address - here.low;
-  here.marks->mark(first, std::min(bytes, here.size - first));
+  while (true) {
+    const Site& here = site(at, inst, address);
+    const uint64_t first = address - here.low;
+    const uint64_t own = std::min(bytes, here.size - first);
+    if (here.marks) here.marks->mark(first, own);
+    if (own == bytes || here.size == 0) return;  // of no allocation
+    address += own;
+    bytes -= own;
+  }
 }
 
 // The first of `lanes`, and those after it in the same allocation. Returns the others.
@@ -351,30 +365,59 @@ void Activity::on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const v
 void Activity::on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) {
   if (space != ptx::Space::Global) return;
   Thread& thread = threads_[warp.worker->index];
-  while (!loads.empty()) {
-    const std::size_t count = std::min(loads.size(), Thread::kMostLoads - thread.waiting);
-    std::ranges::copy(loads.first(count), thread.loads.data() + thread.waiting);
-    loads = loads.subspan(count);
-    thread.waiting += count;
-    if (thread.waiting == Thread::kMostLoads) mark_loads(thread);
+  for (const vgpu::ShapedLoad& load : loads) {
+    const uint64_t bytes = load.bytes;
+    if (load.shape == vgpu::Shape::Unit) {
+      grow(thread, {load.inst, load.first, load.first + vgpu::kWarpSize * bytes});
+      continue;
+    }
+    const uint64_t each = load.shape == vgpu::Shape::HalfUnit ? vgpu::kWarpSize / 2 * bytes : bytes;
+    wait(thread, {load.inst, load.first, load.first + each});
+    if (load.shape == vgpu::Shape::HalfUnit || load.shape == vgpu::Shape::HalfUniform)
+      wait(thread, {load.inst, load.second, load.second + each});
   }
 }
 
-// A program frees memory after the launches that use it have ended, so no load waits for longer than its allocation lives.
-void Activity::mark_loads(Thread& thread) {
+[[gnu::always_inline]] inline void Activity::grow(Thread& thread, const Read& read) {
+  const std::size_t place =
+      reinterpret_cast<uintptr_t>(read.inst) / sizeof(vgpu::Inst) % Thread::kMostGrowing;
+  Read& before = thread.growing[place];
+  const uint64_t bit = uint64_t{1} << place;
+  if (thread.is_growing & bit) {
+    if (before.inst == read.inst && before.end == read.first) {
+      before.end = read.end;
+      return;
+    }
+    wait(thread, before);
+  }
+  before = read;
+  thread.is_growing |= bit;
+}
+
+[[gnu::always_inline]] inline void Activity::wait(Thread& thread, const Read& read) {
+  thread.reads[thread.waiting++] = read;
+  if (thread.waiting == Thread::kMostReads) mark_waiting(thread);
+}
+
+void Activity::mark_waiting(Thread& thread) {
   const Cursor at(*this, thread);
-  for (const vgpu::ShapedLoad& load : std::span(thread.loads).first(std::exchange(thread.waiting, 0))) {
-    const bool is_half = load.shape == vgpu::Shape::HalfUnit || load.shape == vgpu::Shape::HalfUniform;
-    const bool is_unit = load.shape == vgpu::Shape::Unit || load.shape == vgpu::Shape::HalfUnit;
-    const uint64_t bytes = uint64_t{load.bytes} * (!is_unit ? 1 : is_half ? 16 : 32);
-    was_read(at, *load.inst, load.first, bytes);
-    if (is_half) was_read(at, *load.inst, load.second, bytes);
+  for (const Read& read : std::span(thread.reads).first(std::exchange(thread.waiting, 0)))
+    was_read(at, *read.inst, read.first, read.end - read.first);
+}
+
+// A program frees memory after the launches that use it have ended, so no read waits for longer than its allocation lives.
+void Activity::mark_all(Thread& thread) {
+  mark_waiting(thread);
+  const Cursor at(*this, thread);
+  for (uint64_t rest = std::exchange(thread.is_growing, 0); rest != 0; rest &= rest - 1) {
+    const Read& read = thread.growing[static_cast<std::size_t>(std::countr_zero(rest))];
+    was_read(at, *read.inst, read.first, read.end - read.first);
   }
 }
 
 // No worker runs now.
 void Activity::on_launch_end(const vgpu::LaunchInfo& info) {
-  for (Thread& thread : threads_) mark_loads(thread);
+  for (Thread& thread : threads_) mark_all(thread);
   const std::lock_guard lock(mutex_);
   const double time = now();
   for (Use* use : touched_) {

@@ -60,6 +60,7 @@ class Activity final : public vgpu::Listener {
   struct Use;     // of an allocation
   struct Writer;  // an instruction that stores
   struct Site;    // an instruction, as a thread of the engine last saw it
+  struct Read;    // memory that an instruction reads
   struct Thread;  // what such a thread remembers
   struct Cursor;  // an event of a warp
   // What the host has asked for in one call: operations (last - count, last].
@@ -82,7 +83,10 @@ class Activity final : public vgpu::Listener {
   uint32_t accessed(const Cursor& at, const vgpu::Warp& warp, const vgpu::Inst& inst,
                     const vgpu::Access& access, uint32_t lanes);
   void wrote(const vgpu::Warp& warp, const vgpu::Inst& inst, Site& site);
-  void mark_loads(Thread& thread);
+  void grow(Thread& thread, const Read& read);
+  void wait(Thread& thread, const Read& read);
+  void mark_waiting(Thread& thread);
+  void mark_all(Thread& thread);
   const Writer* new_writer(const vgpu::Warp& warp, const vgpu::Inst& inst);
   void was_read(Use& use, const vgpu::RangeInfo& range);
   void moves(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to, const vgpu::RangeInfo* from);

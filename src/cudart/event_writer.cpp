@@ -73,7 +73,7 @@ void EventWriter::write(const protocol::Event& event) {
 }
 
 void EventWriter::write_as_line(protocol::RecordType type, std::string_view payload) {
-  if (const auto event = protocol::event_of(type, payload, log_.texts())) write(*event);
+  if (protocol::Event event; protocol::read_record(type, payload, log_.texts(), event)) write(event);
 }
 
 void EventWriter::check(bool is_written) {

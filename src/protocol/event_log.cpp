@@ -13,35 +13,43 @@ namespace assay::protocol {
 
 namespace {
 
+constexpr std::array<uint32_t, 3> kNoExtents{1, 1, 1};
+
 std::array<uint32_t, 3> extents(const uint32_t (&from)[3]) {
   return {from[0], from[1], from[2]};
 }
 
-// One record as an event. A field that cannot be is remembered in `is_good`.
+// An event of this type in the place of `event`.
+template <class One>
+One& made(Event& event) {
+  One* const same = std::get_if<One>(&event);
+  return same ? *same : event.emplace<One>();
+}
+
+// One record as an event, of which every field is set. A field that cannot be is remembered in `is_good`.
 class RecordReader {
  public:
   RecordReader(std::string_view payload, const std::vector<std::string>& texts)
       : payload_(payload), texts_(texts) {}
 
-  std::optional<Event> read(RecordType type) {
-    Event event;
+  bool read(RecordType type, Event& event) {
     switch (type) {
       case RecordType::Launch:
-        event = launch();
+        read(made<LaunchEvent>(event));
         break;
       case RecordType::Allocation:
-        event = allocation();
+        read(made<AllocationEvent>(event));
         break;
       case RecordType::Release:
-        event = release();
+        read(made<ReleaseEvent>(event));
         break;
       case RecordType::Operation:
-        event = operation();
+        read(made<OperationEvent>(event));
         break;
       default:
-        return std::nullopt;
+        return false;
     }
-    return is_good_ ? std::optional(std::move(event)) : std::nullopt;
+    return is_good_;
   }
 
  private:
@@ -64,73 +72,74 @@ class RecordReader {
     is_good_ = is_good_ && value >= 0;
     return value;
   }
-  const std::string& text(TextId id) {
-    static const std::string kNone;
-    if (id == 0) return kNone;
+  void set(std::string& text, TextId id) {
     is_good_ = is_good_ && id <= texts_.size();
-    return is_good_ ? texts_[id - 1] : kNone;
+    if (id == 0 || !is_good_)
+      text.clear();
+    else
+      text = texts_[id - 1];
   }
 
-  LaunchEvent launch() {
+  void read(LaunchEvent& event) {
     const auto r = payload<LaunchRecord>();
-    return {.id = r.id,
-            .kernel = text(r.kernel),
-            .grid = extents(r.grid),
-            .block = extents(r.block),
-            .stream = r.stream,
-            .dynamic_shared = r.dynamic_shared,
-            .warp_instructions = r.warp_instructions,
-            .seconds = finite(r.seconds),
-            .fault = text(r.fault),
-            .launched_at = {{text(r.file), line(r.line)}, text(r.function)}};
-  }
-  AllocationEvent allocation() {
-    const auto r = payload<AllocationRecord>();
-    return {.id = r.id,
-            .address = r.address,
-            .bytes = r.bytes,
-            .label = text(r.label),
-            .is_host = flag(r.is_host),
-            .stack = r.stack,
-            .seconds = finite(r.seconds)};
-  }
-  ReleaseEvent release() {
-    const auto r = payload<ReleaseRecord>();
-    return {.id = r.id,
-            .seconds = finite(r.seconds),
-            .called = finite(r.called),
-            .is_held = flag(r.is_held),
-            .is_counted = flag(r.is_counted),
-            .never_written = r.never_written,
-            .never_read = r.never_read,
-            .last_use = finite(r.last_use),
-            .writer = text(r.writer),
-            .written_at = {text(r.file), line(r.line)}};
-  }
-  OperationEvent operation() {
-    const auto r = payload<OperationRecord>();
-    is_good_ = is_good_ && r.kind <= static_cast<uint8_t>(OperationKind::Fill);
-    OperationEvent event{.id = r.id,
-                         .stream = r.stream,
-                         .kind = static_cast<OperationKind>(r.kind),
-                         .called = finite(r.called),
-                         .returned = finite(r.returned),
-                         .begin = finite(r.begin),
-                         .end = finite(r.end),
-                         .is_graph = flag(r.is_graph),
-                         .from_host = flag(r.from_host),
-                         .to_host = flag(r.to_host)};
-    if (event.kind != OperationKind::Kernel) {
-      event.bytes = r.bytes;
-      return event;
-    }
-    event.kernel = text(r.kernel);
+    event.id = r.id;
+    set(event.kernel, r.kernel);
     event.grid = extents(r.grid);
     event.block = extents(r.block);
-    event.shared_bytes = r.bytes;
+    event.stream = r.stream;
+    event.dynamic_shared = r.dynamic_shared;
     event.warp_instructions = r.warp_instructions;
-    event.fault = text(r.fault);
-    return event;
+    event.seconds = finite(r.seconds);
+    set(event.fault, r.fault);
+    set(event.launched_at.where.file, r.file);
+    event.launched_at.where.line = line(r.line);
+    set(event.launched_at.function, r.function);
+  }
+  void read(AllocationEvent& event) {
+    const auto r = payload<AllocationRecord>();
+    event.id = r.id;
+    event.address = r.address;
+    event.bytes = r.bytes;
+    set(event.label, r.label);
+    event.is_host = flag(r.is_host);
+    event.stack = r.stack;
+    event.seconds = finite(r.seconds);
+  }
+  void read(ReleaseEvent& event) {
+    const auto r = payload<ReleaseRecord>();
+    event.id = r.id;
+    event.seconds = finite(r.seconds);
+    event.called = finite(r.called);
+    event.is_held = flag(r.is_held);
+    event.is_counted = flag(r.is_counted);
+    event.never_written = r.never_written;
+    event.never_read = r.never_read;
+    event.last_use = finite(r.last_use);
+    set(event.writer, r.writer);
+    set(event.written_at.file, r.file);
+    event.written_at.line = line(r.line);
+  }
+  void read(OperationEvent& event) {
+    const auto r = payload<OperationRecord>();
+    is_good_ = is_good_ && r.kind <= static_cast<uint8_t>(OperationKind::Fill);
+    event.id = r.id;
+    event.stream = r.stream;
+    event.kind = static_cast<OperationKind>(r.kind);
+    event.called = finite(r.called);
+    event.returned = finite(r.returned);
+    event.begin = finite(r.begin);
+    event.end = finite(r.end);
+    event.is_graph = flag(r.is_graph);
+    event.from_host = flag(r.from_host);
+    event.to_host = flag(r.to_host);
+    const bool is_kernel = event.kind == OperationKind::Kernel;
+    event.bytes = is_kernel ? 0 : r.bytes;
+    event.shared_bytes = is_kernel ? r.bytes : 0;
+    event.warp_instructions = is_kernel ? r.warp_instructions : 0;
+    event.grid = is_kernel ? extents(r.grid) : kNoExtents;
+    event.block = is_kernel ? extents(r.block) : kNoExtents;
+    set(event.kernel, is_kernel ? r.kernel : 0);
+    set(event.fault, is_kernel ? r.fault : 0);
   }
 
   std::string_view payload_;
@@ -162,25 +171,25 @@ void keep_apart(Event& event, uint64_t process) {
 
 }  // namespace
 
-std::optional<Event> event_of(RecordType type, std::string_view payload,
-                              const std::vector<std::string>& texts) {
-  return RecordReader(payload, texts).read(type);
+bool read_record(RecordType type, std::string_view payload, const std::vector<std::string>& texts,
+                 Event& event) {
+  return RecordReader(payload, texts).read(type, event);
 }
 
-std::optional<Event> LogReader::next() {
+const Event* LogReader::next() {
   while (true) {
     if (!chunk_.empty()) {
-      if (auto event = take_record()) return event;
+      if (const Event* const event = take_record()) return event;
       continue;
     }
-    if (rest_.empty()) return std::nullopt;
+    if (rest_.empty()) return nullptr;
     if (rest_.front() == '\0') {
       rest_.remove_prefix(std::min(rest_.find_first_not_of('\0'), rest_.size()));
     } else if (uint64_t magic = 0;
                rest_.size() >= sizeof(ChunkHeader) &&
                (std::memcpy(&magic, rest_.data(), sizeof magic), magic == ChunkHeader::kMagic)) {
       enter_chunk();
-    } else if (auto event = take_line()) {
+    } else if (const Event* const event = take_line()) {
       return event;
     }
   }
@@ -195,35 +204,42 @@ void LogReader::enter_chunk() {
   own_ = &writers_.try_emplace(header.writer, Writer{writers_.size(), {}}).first->second;
 }
 
-std::optional<Event> LogReader::take_line() {
+const Event* LogReader::take_line() {
   const std::size_t end = std::min(rest_.find('\n'), rest_.size());
-  auto event = decode_event(rest_.substr(0, end));  // a program that was killed may leave half a line
+  auto decoded = decode_event(rest_.substr(0, end));  // a program that was killed may leave half a line
   rest_.remove_prefix(std::min(end + 1, rest_.size()));
-  return event ? std::optional(std::move(*event)) : std::nullopt;
+  if (!decoded) return nullptr;
+  Event& event = events_[static_cast<std::size_t>(RecordType::Line)];
+  event = std::move(*decoded);
+  return &event;
 }
 
-std::optional<Event> LogReader::take_record() {
+const Event* LogReader::take_record() {
   RecordHeader header{};
   if (chunk_.size() >= sizeof header) std::memcpy(&header, chunk_.data(), sizeof header);
   const auto type = static_cast<RecordType>(header.type);
   if (type == RecordType::None || record_bytes(header.bytes) > chunk_.size()) {
     chunk_ = {};
-    return std::nullopt;
+    return nullptr;
   }
   const std::string_view payload = chunk_.substr(sizeof header, header.bytes);
   chunk_.remove_prefix(record_bytes(header.bytes));
   if (type == RecordType::Text) {
     if (header.text == own_->texts.size() + 1)
       own_->texts.push_back(as_text(payload.substr(0, std::min(payload.size(), kLongestText))));
-    return std::nullopt;
+    return nullptr;
   }
-  std::optional<Event> event;
-  if (type != RecordType::Line)
-    event = event_of(type, payload, own_->texts);
-  else if (auto decoded = decode_event(payload))
+  if (header.type >= kRecordTypes) return nullptr;
+  Event& event = events_[header.type];
+  if (type != RecordType::Line) {
+    if (!read_record(type, payload, own_->texts, event)) return nullptr;
+  } else if (auto decoded = decode_event(payload)) {
     event = std::move(*decoded);
-  if (event && own_->number > 0) keep_apart(*event, own_->number << kProcessShift);
-  return event;
+  } else {
+    return nullptr;
+  }
+  if (own_->number > 0) keep_apart(event, own_->number << kProcessShift);
+  return &event;
 }
 
 }  // namespace assay::protocol

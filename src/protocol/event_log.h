@@ -16,9 +16,9 @@
 // A reader keeps them apart: it adds a number of the process to those of all but the first.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -38,6 +38,7 @@ struct ChunkHeader {
 };
 
 enum class RecordType : uint8_t { None, Line, Text, Launch, Allocation, Release, Operation };
+constexpr std::size_t kRecordTypes = 7;
 
 struct RecordHeader {
   static constexpr uint32_t kMostBytes = (1u << 24) - 1;  // of a payload
@@ -94,16 +95,17 @@ struct OperationRecord {
   uint32_t unused = 0;
 };
 
-// The event of a record; none: it cannot be read. `texts`: by number, less one.
-std::optional<Event> event_of(RecordType type, std::string_view payload,
-                              const std::vector<std::string>& texts);
+// The event of a record. False: it cannot be read. `texts`: by number, less one. If the event is one of the same type, it keeps its
+// memory: reading many records one after the other takes hardly any.
+bool read_record(RecordType type, std::string_view payload, const std::vector<std::string>& texts,
+                 Event& event);
 
 // The events of a log, in its order.
 class LogReader {
  public:
   explicit LogReader(std::string_view log) : rest_(log) {}
-  // The next event; none: there is none. What cannot be read is left out.
-  std::optional<Event> next();
+  // The next event, until the call that follows; null: there is none. What cannot be read is left out.
+  const Event* next();
 
  private:
   struct Writer {
@@ -112,12 +114,13 @@ class LogReader {
   };
 
   void enter_chunk();
-  std::optional<Event> take_line();
-  std::optional<Event> take_record();
+  const Event* take_line();
+  const Event* take_record();
 
   std::string_view rest_, chunk_;
   std::unordered_map<uint64_t, Writer> writers_;
-  Writer* own_ = nullptr;  // of the chunk
+  Writer* own_ = nullptr;                   // of the chunk
+  std::array<Event, kRecordTypes> events_;  // the last one of each type of record
 };
 
 }  // namespace assay::protocol

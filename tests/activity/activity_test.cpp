@@ -159,6 +159,30 @@ TEST(Activity, PageHoldsWhatItShows) {
   EXPECT_EQ(copy["end"], 7.5);
 }
 
+// More than a page can draw: the largest allocations, of equal ones the first.
+TEST(Activity, PageHoldsTheLargestAllocations) {
+  constexpr uint64_t kSmall = 3000, kLarge = 3000, kMost = 4000;
+  Recorder recorder;
+  for (uint64_t i = 1; i <= kSmall + kLarge; ++i) {
+    const uint64_t bytes = i % 2 == 1 ? 10 : 20 + i % 8;
+    recorder.add(protocol::AllocationEvent{i, i << 12, bytes, "", false, 0, 1.0});
+  }
+  const std::string text = page_of(recorder.take(), "./program"), mark = "id=\"data\">";
+  const auto begin = text.find(mark) + mark.size();
+  const auto data = nlohmann::json::parse(text.substr(begin, text.find("</script>", begin) - begin));
+  ASSERT_EQ(data["allocations"].size(), kMost);
+  uint64_t last = 0, large = 0, small = 0;
+  for (const auto& one : data["allocations"]) {
+    EXPECT_GT(one["id"].get<uint64_t>(), last) << "in their own order";
+    last = one["id"];
+    const bool is_small = one["bytes"] == 10;
+    ++(is_small ? small : large);
+    EXPECT_TRUE(!is_small || last < 2 * (kMost - kLarge)) << "not one of the first: " << last;
+  }
+  EXPECT_EQ(large, kLarge);
+  EXPECT_EQ(small, kMost - kLarge);
+}
+
 // Of the code that made an allocation, the page names the program's own line, not that of a package.
 TEST(Activity, PageNamesTheProgramsOwnLine) {
   Recorder recorder;

@@ -54,7 +54,7 @@ class ActivityRun : public testing::Test {
     EXPECT_EQ(unused["never_written"], kBytes);
     EXPECT_EQ(unused["last_use"], 0);
     EXPECT_EQ(unused["writer"], "");
-    EXPECT_THAT(target["writer"].get<std::string>(), testing::MatchesRegex("rows.*activity.cu:12"));
+    EXPECT_THAT(target["writer"].get<std::string>(), testing::MatchesRegex("rows.*activity.cu:13"));
     EXPECT_GT(target["last_use"], whole["begin"]);
   }
 
@@ -95,6 +95,21 @@ TEST_F(ActivityRun, MemoryOfAPoolIsUsedAgainInStreamOrder) {
   EXPECT_EQ(page["pool"]["most_in_use"], kLarge + kSmall);
   EXPECT_EQ(page["pool"]["reserved"], kLarge + kSegment);
   EXPECT_EQ(page["pool"]["gaps"]["bytes"], kSegment - kSmall);
+}
+
+// Reads that follow each other are noted as one, through several allocations.
+TEST_F(ActivityRun, AllMemoryThatALaunchReadsIsUsed) {
+  ASSAY_NEEDS_PROGRAM("activity");
+  const Ended ended = run_program({"--threads=1"}, "host");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const Json page = data_of(page_);
+  int pages = 0;
+  for (const Json& one : page["allocations"]) {
+    if (!one["host"].get<bool>()) continue;
+    ++pages;
+    EXPECT_GT(one["last_use"], 0) << one;
+  }
+  EXPECT_EQ(pages, 6);
 }
 
 // What it held is known up to the last moment.

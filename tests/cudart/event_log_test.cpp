@@ -26,7 +26,7 @@ class EventLogTest : public testing::Test {
     const std::string log = test::read_file(path_);
     std::vector<protocol::Event> all;
     protocol::LogReader reader(log);
-    while (auto event = reader.next()) all.push_back(std::move(*event));
+    while (const protocol::Event* event = reader.next()) all.push_back(*event);
     return all;
   }
   static AllocationRecord allocation(uint64_t id, protocol::TextId label) {

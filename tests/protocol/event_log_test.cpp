@@ -47,7 +47,7 @@ AllocationRecord allocation(uint64_t id, TextId label = 0) {
 std::vector<Event> read(const std::string& log) {
   std::vector<Event> events;
   LogReader reader(log);
-  while (auto event = reader.next()) events.push_back(std::move(*event));
+  while (const Event* event = reader.next()) events.push_back(*event);
   return events;
 }
 

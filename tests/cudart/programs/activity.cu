@@ -1,5 +1,6 @@
 // What the program does with memory is known byte by byte: tests/cudart/activity_run_test.cpp compares it with what `assay run` says.
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "check.h"
@@ -9,13 +10,36 @@ constexpr int kCount = 1000;  // not a multiple of a warp
 // Row by row, as most kernels read.
 __global__ void rows(const float* from, float* to, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) to[i] = from[i];  // line 12
+  if (i < count) to[i] = from[i];  // line 13
 }
 
 // Every eighth word, and of each of those the first two bytes of the next one.
 __global__ void scattered(const float* from, float* to, int count) {
   const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
   if (i + 1 < count) to[i] = from[i] + reinterpret_cast<const unsigned short*>(from + i + 1)[0];
+}
+
+// Each block an array of its own.
+__global__ void arrays(float* const* from, float* to) {
+  to[threadIdx.x] = from[blockIdx.x][threadIdx.x];
+}
+
+// Memory of the host, pinned page by page: one block reads on where the last one has ended.
+void pages_of_the_host() {
+  constexpr int kPages = 6, kWords = 1024;
+  constexpr size_t kBytes = kWords * sizeof(float);
+  float *pages[kPages], **from, *to;
+  auto* const first = static_cast<float*>(std::aligned_alloc(kBytes, kPages * kBytes));
+  std::memset(first, 0, kPages * kBytes);
+  for (int i = 0; i < kPages; ++i) {
+    pages[i] = first + i * kWords;
+    CUDA(cudaHostRegister(pages[i], kBytes, cudaHostRegisterDefault));
+  }
+  CUDA(cudaMalloc(&from, sizeof pages));
+  CUDA(cudaMalloc(&to, kBytes));
+  CUDA(cudaMemcpy(from, pages, sizeof pages, cudaMemcpyHostToDevice));
+  arrays<<<kPages, kWords>>>(from, to);
+  CUDA(cudaDeviceSynchronize());
 }
 
 // In stream order: memory that is freed is used again, though the host waits for nothing.
@@ -35,6 +59,10 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "pool") == 0) {
     from_a_pool();
     CUDA(cudaDeviceSynchronize());
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "host") == 0) {
+    pages_of_the_host();
     return 0;
   }
   const bool dies = argc > 1 && std::strcmp(argv[1], "dies") == 0;
