@@ -451,6 +451,37 @@ TEST(Indices, a_promise_about_no_values_proves_nothing) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);  // V = 0: it reads x[0]
 }
 
+// 1.0 is 0x3f800000.
+TEST(Indices, the_bits_of_a_mask_of_numbers_are_any) {
+  const auto bounds = [](const char* dtype) {
+    KernelText text = kernel(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.b32 %r8, [%rd4];
+      mul.wide.u32 %rd5, %r8, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], %f1;
+      END:)");
+    text.dims = "n = { min = 2, max = 100000 }";
+    text.x = fmt::format("dtype = \"{}\"\nshape = [\"n\"]\nvalues = \"mask\"", dtype);
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("f32"), Status::Unknown);
+}
+
+// A variable that has the name of a tensor is not the tensor.
+TEST(Names, of_variables_and_tensors) {
+  for (const char* space : {"global", "shared"}) {
+    const auto bounds = [&](const std::string& body) {
+      KernelText text =
+          kernel("setp.ge.u32 %p1, %r2, %r1; @%p1 bra END; mul.wide.u32 %rd3, %r2, 4;" + body + "END:");
+      text.shared = fmt::format(".{} .align 4 .b8 x[16];", space);
+      return ProvedKernel(text).bounds();
+    };
+    EXPECT_EQ(bounds("add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];"), Status::Proved) << space;
+    EXPECT_EQ(bounds(fmt::format("mov.u64 %rd5, x; add.s64 %rd4, %rd5, %rd3; ld.{}.f32 %f1, [%rd4];", space)),
+              Status::Unknown)
+        << space;
+  }
+}
+
 // ---- arithmetic
 
 // x[(uint32_t)i], as nvcc writes it: 4 * i & 4 * (2^32 - 1).
@@ -739,6 +770,21 @@ TEST(Launches, an_empty_grid_and_too_many_blocks_are_illegal) {
   text.block = "min(n, 1025)";
   EXPECT_EQ(ProvedKernel(text).legality(), Status::Unknown);
   text.block = "min(n, 1024)";
+  EXPECT_EQ(ProvedKernel(text).legality(), Status::Proved);
+}
+
+TEST(Launches, have_the_threads_that_the_kernel_asks_for) {
+  KernelText text = kernel("");
+  for (const auto& [directives, status] :
+       {std::pair(".maxntid 256", Status::Proved), std::pair(".maxntid 255", Status::Unknown),
+        std::pair(".maxntid 16, 16", Status::Proved), std::pair(".reqntid 256", Status::Proved),
+        std::pair(".reqntid 512", Status::Unknown), std::pair(".reqntid 128", Status::Unknown),
+        std::pair(".reqntid 128, 2", Status::Unknown)}) {
+    text.directives = directives;
+    EXPECT_EQ(ProvedKernel(text).legality(), status) << directives;
+  }
+  text.block = "128";
+  text.block_y = "2";
   EXPECT_EQ(ProvedKernel(text).legality(), Status::Proved);
 }
 

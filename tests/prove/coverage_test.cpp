@@ -44,6 +44,28 @@ TEST(Coverage, behind_a_loop_that_may_wait_for_ever) {
             Status::Unknown);
 }
 
+// The launch that waits need not be the one that writes: those behind it never begin.
+TEST(Coverage, behind_a_launch_that_may_wait_for_ever) {
+  ProvedKernel writes(kernel(guarded("setp.ge.s32 %p1, %r2, %r1;")));
+  const auto beside = [&](const std::string& body) {
+    KernelText text = kernel(body);
+    text.shared = ".shared .align 4 .b8 c[4]; .shared .align 8 .b8 m[8];";
+    ProvedKernel other(text);
+    return writes.coverage_with({&other}).status;
+  };
+  EXPECT_EQ(beside("ld.volatile.shared.u32 %r30, [c];"), Status::Proved);
+  EXPECT_EQ(beside("AGAIN: ld.volatile.shared.u32 %r30, [c]; setp.eq.u32 %p3, %r30, 0; @%p3 bra AGAIN;"),
+            Status::Unknown);
+  // Of a kernel that is not modelled, whatever may wait.
+  const std::string not_modelled = "bar.arrive 1, 64;";
+  EXPECT_EQ(beside(not_modelled), Status::Proved);
+  EXPECT_EQ(beside(not_modelled + "bar.sync 0;"), Status::Unknown);
+  EXPECT_EQ(beside(not_modelled + "ld.volatile.shared.u32 %r30, [c];"), Status::Unknown);
+  EXPECT_EQ(
+      beside("mov.u32 %r31, m; AGAIN: mbarrier.test_wait.parity.shared.b64 %p3, [%r31], 0; @!%p3 bra AGAIN;"),
+      Status::Unknown);
+}
+
 // Every other element, by stores that reach to the next one, but not over it.
 TEST(Coverage, every_other_element) {
   const char* doubled = "shl.b32 %r21, %r2, 1; setp.ge.s32 %p1, %r21, %r1; @%p1 bra END;";

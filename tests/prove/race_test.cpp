@@ -47,6 +47,15 @@ TEST(Races, threads_with_the_same_element_race) {
   EXPECT_EQ(races(one_thread), Status::Proved);
 }
 
+// min(a, b) is not below 0 with .relu: the element of all threads is the first.
+TEST(Races, a_minimum_that_is_cut_off_at_0) {
+  KernelText text = with_shared(store_at("neg.s32 %r8, %r5; min.s32 %r9, %r8, 5; neg.s32 %r10, %r9;"));
+  text.grid = "1";
+  EXPECT_EQ(races(text), Status::Proved);
+  text.body.replace(text.body.find("min.s32"), 7, "min.relu.s32");
+  EXPECT_EQ(races(text), Status::Unknown);
+}
+
 TEST(Races, a_candidate_names_a_shape) {
   ProvedKernel k(with_shared(store_at("mov.u32 %r10, %r5;")));
   const Obligation race = k.prove(prove_races, true);
