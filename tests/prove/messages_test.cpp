@@ -278,6 +278,36 @@ TEST(GridTickets, are_different_and_below_the_number_of_blocks) {
   EXPECT_EQ(k.coverage().status, Status::Proved);
 }
 
+// Blocks may be called by their numbers only where nothing else tells them apart: here the tile of block b that has drawn d is
+// 2 d - b, or it stores only if d = b.
+TEST(GridTickets, are_not_the_index_of_the_block) {
+  const auto coverage = [](const std::string& behind_draw, const std::string& tile,
+                           const std::string& guard) {
+    KernelText text = kernel(fmt::format(R"(
+      ld.param.u64 %rd5, [p3];
+      setp.ne.u32 %p1, %r5, 0; @%p1 bra DRAWN; atom.global.add.u32 %r20, [%rd5], 1; {} st.shared.u32 [c], %r20;
+      DRAWN: bar.sync 0; ld.shared.u32 %r22, [c]; {} {}
+      shl.b32 %r23, %r22, 8; add.s32 %r24, %r23, %r5;
+      mul.wide.s32 %rd3, %r24, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+      END:)",
+                                         behind_draw, guard, tile));
+    text.dims = "n = { min = 256, max = 100000, multiple_of = 256 }";
+    text.shared = ".shared .align 4 .b8 c[4];";
+    text.more_tensors = "[tensors.w]\ndtype = \"i32\"\nshape = [1]";
+    text.parameters = {"x", "y", "= n", "w"};
+    text.zeroed = {{"w", expr("0"), expr("4"), true, 0}};
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage("", "", ""), Status::Proved);
+  EXPECT_EQ(coverage("", "shl.b32 %r22, %r22, 1; sub.s32 %r22, %r22, %r3;", ""), Status::Unknown);
+  EXPECT_EQ(coverage("shl.b32 %r20, %r20, 1; sub.s32 %r20, %r20, %r3;", "", ""), Status::Unknown);
+  EXPECT_EQ(coverage("", "", "setp.ne.s32 %p3, %r22, %r3; @%p3 bra END;"), Status::Unknown);
+}
+
+TEST(GridTickets, that_leave_out_numbers_do_not_name_all_tiles) {
+  EXPECT_EQ(ProvedKernel(tiles("atom.global.add.u32 %r20, [%rd5], 2;")).coverage().status, Status::Unknown);
+}
+
 TEST(GridTickets, that_begin_again_are_not) {
   ProvedKernel k(
       tiles("mov.u32 %r30, %nctaid.x; shr.u32 %r31, %r30, 1; atom.global.inc.u32 %r20, [%rd5], %r31;"));

@@ -180,10 +180,25 @@ TEST(Races, atomics_race_with_plain_accesses) {
 }
 
 TEST(Races, atomics_of_a_block_race_between_blocks) {
-  KernelText text = with_shared("red.relaxed.cta.global.add.f32 [%rd2], %f1;");
-  EXPECT_EQ(races(text), Status::Unknown);
-  text.grid = "1";
-  EXPECT_EQ(races(text), Status::Proved);
+  for (const char* scope : {"cta", "cluster"}) {
+    KernelText text = with_shared(fmt::format("red.relaxed.{}.global.add.f32 [%rd2], %f1;", scope));
+    EXPECT_EQ(races(text), Status::Unknown) << scope;
+    text.grid = "1";
+    EXPECT_EQ(races(text), Status::Proved) << scope;
+  }
+}
+
+// i & 5 is i only where it is 0, 1, 4 or 5.
+TEST(Races, a_mask_with_a_hole) {
+  const auto masked = [](const char* threads, const char* index) {
+    KernelText text = with_shared(store_at(index));
+    text.grid = "1";
+    text.block = threads;
+    return races(text);
+  };
+  EXPECT_EQ(masked("2", "and.b32 %r10, %r5, 5;"), Status::Unknown);  // 0 and 1, but that is not seen
+  EXPECT_EQ(masked("6", "and.b32 %r10, %r5, 5;"), Status::Unknown);
+  EXPECT_EQ(masked("8", "and.b32 %r10, %r5, 7;"), Status::Proved);
 }
 
 TEST(Races, atomics_of_different_sizes_race) {
