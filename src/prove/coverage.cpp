@@ -364,6 +364,7 @@ class OutputCoverage {
     const std::vector<Var>& loops = store.access->loops;
     const Var count = loops[i];
     const Loop& loop = world_.loops.at(count);
+    // Nothing says in which iteration it ends, so no question would succeed.
     if (loop.returns) throw TooHard{"a thread may end inside a loop around the store"};
     Instance* last = &thread;
     if (i > 0) last = &q.instances.emplace_back(terms_, world_, claims_, &at, count);
@@ -522,15 +523,15 @@ std::vector<Store> stores_to(Terms& terms, const std::deque<Run>& runs, const st
 }
 
 // Every block draws one of the numbers from 0 to blocks - 1, and no two draw the same. So where a store depends on the block only
-// through the number that it drew, blocks may be called by that number: the store is as if it had the block's index in its
-// place. Only for stores outside of loops, which may depend on the index in ways that the store does not show.
+// through the number that it drew, blocks may be called by that number: the store is as if it had the block's index (along x, of
+// which there are no more than blocks) in its place. Only for stores outside of loops: how often those go round may depend on the
+// index, too, and nothing looks at that here.
 std::optional<Access> by_number(Terms& terms, const Run& run, const Access& access,
                                 const std::map<Var, Term>& broadcast) {
   const Summary& summary = run.summary;
   const auto numbers = std::find_if(run.tickets.begin(), run.tickets.end(),
                                     [](const GridTicket& t) { return t.certain && t.ticket.step == 1; });
   if (access.effect != Effect::Write || !access.loops.empty() || numbers == run.tickets.end() ||
-      !terms.is_constant(summary.block[1]) || !terms.is_constant(summary.block[2]) ||
       terms.is_constant(summary.block[0]) || terms.var(numbers->ticket.drawn).width != 32)
     return std::nullopt;
   const auto mentions = [&](Term term, auto holds) {

@@ -510,6 +510,26 @@ TEST(Broadcast, is_not_read_by_a_way_round_the_barrier) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
   text.body.insert(text.body.find(first), "setp.lt.u32 %p9, %r1, 50; @%p9 bra ROUND; ");
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+  // The way leads over another barrier.
+  KernelText over = left("rem.u32 %r20, %r3, %r1;", "bar.sync 0;", "ROUND: bar.sync 0;");
+  EXPECT_EQ(ProvedKernel(over).bounds(), Status::Proved);
+  over.body.insert(over.body.find(first), "setp.lt.u32 %p9, %r1, 50; @%p9 bra ROUND; ");
+  EXPECT_EQ(ProvedKernel(over).bounds(), Status::Unknown);
+}
+
+// x[v - n] with v = n. The lower half of n is n only below 65536.
+TEST(Broadcast, is_as_wide_as_what_was_stored) {
+  const auto bounds = [](const char* type) {
+    KernelText text = kernel(fmt::format(R"(
+      setp.ne.u32 %p1, %r5, 0; @%p1 bra LEFT; st.shared.u32 [c], %r1; LEFT: bar.sync 0;
+      ld.shared.{} %r22, [c]; sub.s32 %r23, %r22, %r1; mul.wide.s32 %rd3, %r23, 4; add.s64 %rd4, %rd1, %rd3;
+      ld.global.f32 %f1, [%rd4];)",
+                                         type));
+    text.shared = ".shared .align 4 .b8 c[4];";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("u32"), Status::Proved);
+  EXPECT_EQ(bounds("u16"), Status::Unknown);
 }
 
 // What thread 0 has loaded is not what the thread that reads it has loaded.
