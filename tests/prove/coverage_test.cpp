@@ -408,6 +408,19 @@ TEST(Coverage, a_loop_that_ends_early) {
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
 }
 
+TEST(Coverage, a_loop_over_the_grid_that_ends_early) {
+  const auto coverage = [](int early) {
+    KernelText text =
+        kernel(fmt::format("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4; sub.s32 %r6, %r1, {};", early) +
+               strided("%r8", "setp.lt.s32 %p2, %r10, %r6;"));
+    text.grid = "min(ceil_div(n, 256), 128)";
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage(0), Status::Proved);
+  EXPECT_EQ(coverage(1), Status::Unknown);
+  EXPECT_EQ(coverage(2), Status::Unknown);
+}
+
 TEST(Coverage, a_loop_that_loaded_values_end) {
   KernelText text = kernel(strided("256", "ld.global.f32 %f1, [%rd1]; setp.lt.f32 %p2, %f1, 0f00000000;"));
   text.grid = "1";

@@ -360,6 +360,46 @@ TEST(GridTickets, are_not_set_meanwhile_by_a_single_block) {
             Status::Unknown);
 }
 
+// A grid of one block, whose number is the last in any case: before the draw, or by another thread than the one that draws.
+TEST(GridTickets, of_a_single_block_are_not_set_before_or_beside_the_draw) {
+  const auto bounds = [](const char* before, const char* beside) {
+    KernelText text = tiles(fmt::format("{} atom.global.add.u32 %r20, [%rd5], 1;", before), "");
+    text.body =
+        "mov.u32 %r30, %nctaid.x; setp.ne.u32 %p6, %r30, 1; setp.lt.u32 %p7, %r30, %r30; "
+        "bar.red.or.pred %p8, 0, %p7;" +
+        text.body;
+    const std::string drawn = "DRAWN:", read = "ld.shared.u32 %r22, [c];";
+    text.body.insert(text.body.find(drawn) + drawn.size(), beside);
+    text.body.insert(text.body.find(read) + read.size(),
+                     "mul.wide.u32 %rd7, %r22, 1024; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f1, [%rd8];");
+    text.x = "dtype = \"f32\"\nshape = [\"256 * ceil_div(n, 256)\"]";
+    return ProvedKernel(text).bounds();
+  };
+  const char* set = "@%p6 bra MORE; @%p8 bra MORE; st.global.u32 [%rd5], 5; MORE:";
+  EXPECT_EQ(bounds("", ""), Status::Proved);
+  EXPECT_EQ(bounds(set, ""), Status::Unknown);
+  EXPECT_EQ(bounds("",
+                   "setp.ne.u32 %p9, %r5, 255; @%p9 bra MORE; @%p6 bra MORE; @%p8 bra MORE; "
+                   "st.global.u32 [%rd5], 5; MORE:"),
+            Status::Unknown);
+}
+
+// The counter is the second word of w.
+TEST(GridTickets, are_not_set_by_a_store_that_reaches_over_them) {
+  const auto bounds = [](const char* store) {
+    KernelText text = tiles(fmt::format("{} atom.global.add.u32 %r20, [%rd5+4], 1;", store), "");
+    const std::string read = "ld.shared.u32 %r22, [c];";
+    text.body.insert(text.body.find(read) + read.size(),
+                     "mul.wide.u32 %rd7, %r22, 1024; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f1, [%rd8];");
+    text.x = "dtype = \"f32\"\nshape = [\"256 * ceil_div(n, 256)\"]";
+    text.more_tensors = "[tensors.w]\ndtype = \"i32\"\nshape = [2]";
+    text.zeroed = {{"w", expr("0"), expr("8"), true, 0}};
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("st.global.u32 [%rd5], %r1;"), Status::Proved);
+  EXPECT_EQ(bounds("st.global.v2.u32 [%rd5], {%r1, %r1};"), Status::Unknown);
+}
+
 TEST(GridTickets, are_of_one_counter_for_the_device) {
   EXPECT_EQ(ProvedKernel(tiles("atom.cta.global.add.u32 %r20, [%rd5], 1;")).coverage().status,
             Status::Unknown);
