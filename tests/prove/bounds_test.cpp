@@ -123,6 +123,13 @@ TEST(Strides, a_row_too_many_is_not) {
   EXPECT_EQ(ProvedKernel(matrix("gt", "ge")).bounds(), Status::Unknown);
 }
 
+TEST(Strides, a_column_before_the_first_is_not) {
+  KernelText text = matrix("ge", "ge");
+  const std::string column = "mad.lo.s64 %rd3";
+  text.body.insert(text.body.find(column), "add.s64 %rd7, %rd7, -1;");
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
 TEST(Strides, a_row_before_the_first_is_not) {
   EXPECT_EQ(ProvedKernel(matrix("ge", "ge", "sub.u32 %r7, %r7, 1;")).bounds(), Status::Unknown);
 }
@@ -260,6 +267,20 @@ TEST(Bits, the_sign_of_a_number_is_minus_one) {
   };
   EXPECT_EQ(bounds(0), Status::Unknown);
   EXPECT_EQ(bounds(1), Status::Proved);
+}
+
+TEST(Bits, as_many_are_set_as_there_are) {
+  const auto bounds = [](const char* count, int most) {
+    KernelText text = kernel(std::string(count) + R"(
+      mul.wide.u32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];)");
+    text.x = fmt::format("dtype = \"f32\"\nshape = [{}]", most);
+    return ProvedKernel(text).bounds();
+  };
+  for (const auto& [count, bits] :
+       {std::pair("popc.b32 %r6, %r2;", 32), std::pair("popc.b64 %r6, %rd1;", 64)}) {
+    EXPECT_EQ(bounds(count, bits + 1), Status::Proved) << count;
+    EXPECT_EQ(bounds(count, bits), Status::Unknown) << count;
+  }
 }
 
 // The lowest bits of an element are within what its width gives, not within what the contract says of the element.
@@ -443,6 +464,22 @@ TEST(Loops, there_is_no_iteration_before_the_first) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
+// The first iteration comes without one before it, whose condition would have failed.
+TEST(Loops, the_first_iteration_has_no_condition) {
+  const auto bounds = [](const char* start) {
+    return ProvedKernel(kernel(fmt::format(R"(
+      sub.s32 %r10, %r1, {};
+      LOOP:
+      mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      setp.lt.s32 %p2, %r10, %r1; setp.gt.s32 %p3, %r10, 0; and.pred %p2, %p2, %p3; add.s32 %r10, %r10, -1;
+      @%p2 bra LOOP;)",
+                                           start)))
+        .bounds();
+  };
+  EXPECT_EQ(bounds("1"), Status::Proved);
+  EXPECT_EQ(bounds("0"), Status::Unknown);
+}
+
 TEST(Loops, a_counter_that_only_some_iterations_change_is_unknown) {
   EXPECT_EQ(ProvedKernel(kernel(R"(
     mov.u32 %r10, 0; mov.u32 %r11, 0;
@@ -548,6 +585,26 @@ TEST(Indices, a_promised_index_is_within_its_table) {
 TEST(Indices, not_if_it_is_read_from_between_two_elements) {
   EXPECT_EQ(ProvedKernel(gather("ld.global.u32 %r30, [%rd4+4]; cvt.u64.u32 %rd5, %r30;")).bounds(),
             Status::Unknown);
+}
+TEST(Indices, not_if_it_is_half_of_one_or_two) {
+  EXPECT_EQ(ProvedKernel(gather("ld.global.v2.u32 {%r30, %r31}, [%rd4]; cvt.u64.u32 %rd5, %r31;")).bounds(),
+            Status::Unknown);
+  KernelText two = gather("ld.global.u64 %rd5, [%rd4];");
+  two.more_tensors = "[tensors.at]\ndtype = \"i32\"\nshape = [\"2 * n\"]\nvalues = \"index(V)\"\n";
+  EXPECT_EQ(ProvedKernel(two).bounds(), Status::Unknown);
+}
+TEST(Indices, keep_their_sign) {
+  const auto bounds = [](int more) {
+    KernelText text =
+        gather(fmt::format("shr.u64 %rd3, %rd3, 3; add.s64 %rd4, %rd9, %rd3; ld.global.s8 %r30, [%rd4];"
+                           "cvt.s64.s32 %rd5, %r30; add.s64 %rd5, %rd5, {};",
+                           more));
+    text.more_tensors = "[tensors.at]\ndtype = \"i8\"\nshape = [\"n\"]\nvalues = \"integers(-1, 5)\"\n";
+    text.x = "dtype = \"f32\"\nshape = [256]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Unknown);
+  EXPECT_EQ(bounds(1), Status::Proved);
 }
 TEST(Indices, not_if_the_kernel_writes_the_indices) {
   EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4]; st.global.u64 [%rd4], %rd3;")).bounds(),

@@ -105,6 +105,22 @@ TEST(Races, columns_beyond_their_row_are_in_the_next) {
   }
 }
 
+// Two columns for each thread: the second one of the last thread is the next row's first where n is odd.
+TEST(Races, the_last_columns_of_a_row_stay_in_it) {
+  const auto two = [](const char* more) {
+    KernelText text = with_shared(R"(
+      shl.b32 %r12, %r5, 1; setp.ge.s32 %p1, %r12, %r1; @%p1 bra END;
+      mad.lo.s32 %r10, %r3, %r1, %r12;
+      mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.v2.f32 [%rd4], {%f1, %f2};
+      END:)");
+    text.dims = fmt::format("n = {{ min = 2, max = 10000{} }}", more);
+    text.grid = "100";
+    return races(text);
+  };
+  EXPECT_EQ(two(", multiple_of = 2"), Status::Proved);
+  EXPECT_EQ(two(""), Status::Unknown);
+}
+
 // A grid-stride loop: the stride must be that of the whole grid.
 std::string grid_stride(const char* stride) {
   return fmt::format(R"(

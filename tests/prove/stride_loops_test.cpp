@@ -60,6 +60,12 @@ TEST(StrideLoops, not_if_the_division_is_of_one_more) {
   EXPECT_EQ(ProvedKernel(striding(body)).bounds(), Status::Unknown);
 }
 
+TEST(StrideLoops, not_if_the_loop_goes_on_at_the_end) {
+  std::string body = two_at_a_time("add.s64 %rd19, %rd14, 1; and.b64 %rd21, %rd19, 1;");
+  body.replace(body.find("setp.lt.s64 %p6"), 15, "setp.le.s64 %p6");
+  EXPECT_EQ(ProvedKernel(striding(body)).bounds(), Status::Unknown);
+}
+
 // The bits of the two are asked about, and not those of something else.
 TEST(StrideLoops, a_narrow_division_is_one_only_where_both_are_narrow) {
   std::string body = two_at_a_time("add.s64 %rd19, %rd14, 1; and.b64 %rd21, %rd19, 1;");
