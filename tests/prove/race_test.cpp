@@ -430,14 +430,19 @@ TEST(Races, numbers_drawn_from_a_counter_differ) {
   EXPECT_EQ(races(with_counter(tickets(beginning_again))), Status::Unknown);
   // The counter is set back while others draw.
   EXPECT_EQ(races(with_counter(tickets(bounded, ""))), Status::Unknown);
+  const std::string set_back = std::string("atom.shared.exch.b32 %r30, [%rd11], 0;") + bounded;
+  EXPECT_EQ(races(with_counter(tickets(set_back.c_str()))), Status::Unknown);
 }
 
 TEST(Races, numbers_drawn_twice_do_not) {
   // In a loop without a barrier a thread draws more than once, and uses the last.
-  const char* many = R"(mov.u32 %r11, 0;
-    LOOP: atom.shared.add.u32 %r8, [%rd11], 1073741824; add.s32 %r11, %r11, 1; setp.lt.s32 %p3, %r11, %r1; @%p3 bra LOOP;
-    min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;)";
-  EXPECT_EQ(races(with_counter(tickets(many))), Status::Unknown);
+  for (const int step : {1 << 30, 1 << 20}) {
+    const std::string many = fmt::format(R"(mov.u32 %r11, 0;
+      LOOP: atom.shared.add.u32 %r8, [%rd11], {}; add.s32 %r11, %r11, 1; setp.lt.s32 %p3, %r11, %r1; @%p3 bra LOOP;
+      min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;)",
+                                         step);
+    EXPECT_EQ(races(with_counter(tickets(many.c_str()))), Status::Unknown) << step;
+  }
 }
 
 // s[lane] of the warp is written, then s[31 - lane] is read, both volatile.
