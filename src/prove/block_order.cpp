@@ -82,8 +82,11 @@ bool BlockOrder::is_before(const Access& first, const Access& second) {
 }
 
 bool BlockOrder::fences_between(const ptx::Instruction& from, uint32_t to) const {
-  return from.has(Mod::acquire) || from.has(Mod::acq_rel) ||
-         !setting_.summary.graph.reaches(at(from), to, fences_);
+  return !setting_.summary.graph.reaches(at(from), to, fences_);
+}
+
+bool BlockOrder::acquires_between(const ptx::Instruction& from, uint32_t to) const {
+  return from.has(Mod::acquire) || from.has(Mod::acq_rel) || fences_between(from, to);
 }
 
 bool BlockOrder::is_behind(const ptx::Instruction& barrier, uint32_t at) const {

@@ -22,6 +22,9 @@ constexpr size_t kMostGuesses =
 constexpr size_t kMostStores = 40;  // looked at for one guess
 constexpr double kRangeSeconds = 0.6;
 constexpr const char* kMayStop = "a thread may stop the kernel (trap)";
+constexpr const char* kMayWaitAtBarrier = "not all threads may reach a barrier, at which the others wait";
+constexpr const char* kMayWait =
+    "a kernel that is not modelled, whose threads wait for each other, may not end";
 constexpr double kFirstSeconds = 1.5;  // in which most questions that have an answer are answered
 
 struct Store {
@@ -361,6 +364,7 @@ class OutputCoverage {
     const std::vector<Var>& loops = store.access->loops;
     const Var count = loops[i];
     const Loop& loop = world_.loops.at(count);
+    // Nothing says in which iteration it ends, so no question would succeed.
     if (loop.returns) throw TooHard{"a thread may end inside a loop around the store"};
     Instance* last = &thread;
     if (i > 0) last = &q.instances.emplace_back(terms_, world_, claims_, &at, count);
@@ -519,15 +523,15 @@ std::vector<Store> stores_to(Terms& terms, const std::deque<Run>& runs, const st
 }
 
 // Every block draws one of the numbers from 0 to blocks - 1, and no two draw the same. So where a store depends on the block only
-// through the number that it drew, blocks may be called by that number: the store is as if it had the block's index in its
-// place. Only for stores outside of loops, which may depend on the index in ways that the store does not show.
+// through the number that it drew, blocks may be called by that number: the store is as if it had the block's index (along x, of
+// which there are no more than blocks) in its place. Only for stores outside of loops: how often those go round may depend on the
+// index, too, and nothing looks at that here.
 std::optional<Access> by_number(Terms& terms, const Run& run, const Access& access,
                                 const std::map<Var, Term>& broadcast) {
   const Summary& summary = run.summary;
   const auto numbers = std::find_if(run.tickets.begin(), run.tickets.end(),
                                     [](const GridTicket& t) { return t.certain && t.ticket.step == 1; });
   if (access.effect != Effect::Write || !access.loops.empty() || numbers == run.tickets.end() ||
-      !terms.is_constant(summary.block[1]) || !terms.is_constant(summary.block[2]) ||
       terms.is_constant(summary.block[0]) || terms.var(numbers->ticket.drawn).width != 32)
     return std::nullopt;
   const auto mentions = [&](Term term, auto holds) {
@@ -581,15 +585,23 @@ bool may_stop(const LaunchedKernel& kernel) {
   });
 }
 
-// Why a launch does not count. Empty: it does.
-struct Doubt {
-  std::string why;
-  bool for_all = false;  // nothing counts: what is not written yet may never be
-};
+// Whether a kernel that is not understood has threads that wait for each other.
+bool may_wait(const LaunchedKernel& kernel) {
+  using ptx::Opcode;
+  constexpr Opcode kWaits[] = {Opcode::bar_sync,           Opcode::bar_red,
+                               Opcode::barrier_sync,       Opcode::barrier_red,
+                               Opcode::bar_warp_sync,      Opcode::barrier_cluster_wait,
+                               Opcode::mbarrier_test_wait, Opcode::mbarrier_try_wait};
+  return can_listen(*kernel.kernel) ||
+         std::any_of(kernel.kernel->body.begin(), kernel.kernel->body.end(), [&](const ptx::Instruction& i) {
+           return std::find(std::begin(kWaits), std::end(kWaits), i.opcode) != std::end(kWaits);
+         });
+}
 
-// What a kernel's blocks draw, and what they leave for their threads. The launch counts if no thread waits for ever: at a barrier
-// that another one does not come to (so that the values that they exchange are what they are taken for, too), or in a loop.
-Doubt describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
+// What a kernel's blocks draw, and what they leave for their threads. Why nothing of the call counts as written, empty if it
+// does: a thread that waits for ever, at a barrier that another one does not come to (so that the values that they exchange are
+// not what they are taken for, either) or in a loop, keeps its launch and all later ones from ending.
+std::string describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
   const auto is_global = [&](const Ticket& ticket) {
     const auto base = base_of(terms, ticket.address);
     return base && run.summary.arrays.at(*base).space == ptx::Space::Global;
@@ -597,25 +609,22 @@ Doubt describe(CoverageSetting& setting, Terms& terms, Dims& dims, Run& run) {
   const bool draws = std::any_of(run.summary.tickets.begin(), run.summary.tickets.end(), is_global);
   const auto known = setting.threads_agree.find(run.kernel->kernel->name);
   const bool asks = known == setting.threads_agree.end() && !run.summary.barriers.empty();
-  if (known != setting.threads_agree.end() && !known->second)
-    return {"not all threads may reach a barrier, at which the others wait", true};
-  if (!draws && !asks && !can_listen(*run.kernel->kernel)) return {};
+  if (known != setting.threads_agree.end() && !known->second) return kMayWaitAtBarrier;
+  if (!draws && !asks && !can_listen(*run.kernel->kernel)) return "";
   Claims claims(terms, run.summary, setting.solver);
   Setting of_kernel{terms,       dims,   *run.kernel->module, *run.kernel->kernel, *run.kernel->launch,
                     run.summary, claims, setting.solver};
   of_kernel.until = setting.until;
   of_kernel.most_counterexamples = 0;
   if (draws || asks) describe_messages(of_kernel);
-  if (asks && !prove_barriers(of_kernel).threads_agree)
-    return {"not all threads may reach a barrier, at which the others wait", true};
+  if (asks && !prove_barriers(of_kernel).threads_agree) return kMayWaitAtBarrier;
   if (draws) {
     run.tickets = of_kernel.grid_tickets;
     for (const Access& access : run.summary.accesses)
       if (auto renumbered = by_number(terms, run, access, of_kernel.broadcast))
         run.renumbered.push_back(std::move(*renumbered));
   }
-  if (!Endings(of_kernel).of_listening()) return {"a loop that waits for another thread may not end"};
-  return {};
+  return Endings(of_kernel).of_listening() ? "" : "a loop that waits for another thread may not end";
 }
 
 }  // namespace
@@ -627,19 +636,20 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
   Dims dims(terms, setting.contract, limits_of(one.when));
   Summary world;
   std::deque<Run> runs;
-  std::string gap, stops;  // why a launch counts for nothing, or all of them
+  std::string gap, stops;  // why a launch counts for nothing, or all of them do
   for (const LaunchedKernel& kernel : kernels) {
     auto summary = execute(terms, dims, *kernel.module, *kernel.kernel, *kernel.launch, setting.changed);
     // What is not modelled may end a thread before its stores: such a launch counts for nothing.
     if (!summary || !summary->gaps.empty()) {
       gap = summary ? summary->gaps.front() : summary.error().message;
+      if (may_wait(kernel)) stops = kMayWait;
       if (may_stop(kernel)) stops = kMayStop;
       continue;
     }
     if (may_stop(setting, terms, *summary)) stops = kMayStop;
     Run run{&kernel, std::move(*summary)};
-    if (const Doubt doubt = describe(setting, terms, dims, run); !doubt.why.empty()) {
-      (doubt.for_all ? stops : gap) = doubt.why;
+    if (std::string doubt = describe(setting, terms, dims, run); !doubt.empty()) {
+      stops = std::move(doubt);
       continue;
     }
     world.loops.insert(run.summary.loops.begin(), run.summary.loops.end());

@@ -73,7 +73,7 @@ std::vector<FlagOrder::Receiver> FlagOrder::receivers(const Access& second) {
       return std::find(vars.begin(), vars.end(), read.seen) != vars.end();
     });
     if (decides && is_free(read) && own.reads.size() < kMostReads &&
-        order_.fences_between(*read.instruction, here))
+        order_.acquires_between(*read.instruction, here))
       own.reads.push_back(&read);
   }
   if (!own.reads.empty()) result.push_back(std::move(own));
@@ -93,7 +93,7 @@ std::optional<FlagOrder::Receiver> FlagOrder::behind_barrier(const Barrier& barr
     if (!is_free(read) || result.reads.size() == kMostReads) continue;
     const Access* access = access_of(read);
     if (!access || !setting_.summary.graph.reaches(order_.at(*read.instruction), here) ||
-        !order_.fences_between(*read.instruction, here))
+        !order_.acquires_between(*read.instruction, here))
       continue;
     const auto thread = only_thread(setting_, *access);
     if (!thread || (result.thread && *result.thread != *thread)) continue;

@@ -17,7 +17,11 @@ class Legality {
   void run() {
     for (size_t axis = 0; axis < 3; ++axis) {
       between(fmt::format("grid.{}", "xyz"[axis]), setting_.launch.grid[axis], 1, kMostBlocks[axis]);
-      between(fmt::format("block.{}", "xyz"[axis]), setting_.launch.block[axis], 1, kMostThreads[axis]);
+      // `.reqntid` asks for one size; an axis that it leaves out has one thread.
+      const auto& required = setting_.kernel.required_threads;
+      const Int size = required[0] == 0 ? 0 : std::max(required[axis], 1u);
+      between(fmt::format("block.{}", "xyz"[axis]), setting_.launch.block[axis], std::max<Int>(size, 1),
+              size == 0 ? kMostThreads[axis] : size);
     }
     const auto& block = setting_.launch.block;
     if (block[0] && block[1] && block[2]) {

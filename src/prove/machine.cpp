@@ -272,8 +272,8 @@ bool Machine::arithmetic(const Step& step) {
     logic_on_predicates(step);
     return true;
   }
-  if (i.has(Mod::cc) || i.has(Mod::sat) || i.operands[0].kind != Operand::Kind::Register ||
-      i.operands[0].pair != ptx::kNone)
+  if (i.has(Mod::cc) || i.has(Mod::sat) || i.has(Mod::relu) ||
+      i.operands[0].kind != Operand::Kind::Register || i.operands[0].pair != ptx::kNone)
     return false;
   const unsigned w = step.width();
   if (w == 0 || w > 64 || i.type() == Type::U16x2 || i.type() == Type::S16x2) return false;

@@ -90,10 +90,10 @@ class Machine {
   std::optional<Term> from_tensor(const Array& array, Term address, unsigned width, unsigned at);
   bool is_fixed(Term address);
   Term base(const std::string& name, ptx::Space space, Term bytes, Int align,
-            const contract::TensorSpec* tensor, const std::string& view = "");
+            const contract::TensorSpec* tensor, const std::string& view = "",
+            const std::string& pointer = "");
   Term generic_view(Var base);
-  Term tensor_base(const std::string& name);
-  std::optional<Term> allocated_bytes(const std::string& name);
+  Term array_base(const Pointer& pointer, uint32_t parameter);
   ptx::Space space_of(const ptx::Instruction& instruction) const;
   void gap(const Step& step, const std::string& why);
   void note_meeting(const Step& step);

@@ -39,8 +39,8 @@ constexpr FragmentShape kFragmentShapes[] = {{Mod::m16n16k16, 16, 16, 16},
 // ---- where arrays begin
 
 Term Machine::base(const std::string& name, Space space, Term bytes, Int align,
-                   const contract::TensorSpec* tensor, const std::string& view) {
-  const std::string key = name + view;
+                   const contract::TensorSpec* tensor, const std::string& view, const std::string& pointer) {
+  const std::string key = name + pointer + view;
   if (const auto found = bases_.find(key); found != bases_.end()) return terms_.of(found->second);
   Variable variable{"@" + key, VarKind::Base};
   variable.width = 64;
@@ -57,15 +57,22 @@ Term Machine::base(const std::string& name, Space space, Term bytes, Int align,
 
 // A tensor that an output may share the memory of is where that output is; the worst case for bounds is the
 // same. What has elements is not at address 0: kernels ask that of optional tensors.
-Term Machine::tensor_base(const std::string& name) {
+//
+// Allocations of the host code's own have no names but that of the function that made them. Two pointers into such memory may
+// point into one allocation or into two: each begins in an array of its own, of which nothing is known but its size, and the
+// arrays have one name, so that no two of them count as apart.
+Term Machine::array_base(const Pointer& pointer, uint32_t parameter) {
+  const std::string& name = pointer.array;
   const contract::Contract& contract = dims_.contract();
   const contract::TensorSpec* tensor = contract.tensor(name);
   if (!tensor) {
     std::optional<Term> bytes;
-    if (name == "workspace")
+    const bool is_own = is_own_allocation(contract, name);
+    if (is_own && pointer.bytes) bytes = dims_.term(*pointer.bytes);
+    if (!is_own)
       if (auto parsed = parse_expr(contract.kernel.workspace_bytes.text())) bytes = dims_.term(**parsed);
-    if (name != "workspace") bytes = allocated_bytes(name);
-    return base(name, Space::Global, bytes.value_or(kNoTerm), 256, nullptr);
+    return base(name, Space::Global, bytes.value_or(kNoTerm), 256, nullptr, "",
+                is_own ? fmt::format(" of parameter {}", parameter) : "");
   }
   const auto memory = std::make_shared<const TensorMemory>(memory_of(terms_, dims_, *tensor));
   const Term start = base(name, Space::Global, memory->bytes, tensor->align, tensor);
@@ -75,21 +82,6 @@ Term Machine::tensor_base(const std::string& name) {
   return start;
 }
 
-// Allocations of the host code's own have no names: all that were made by one function are one array to the prover, so that no
-// two of them count as apart. How large it is, is known if all pointers into it begin at the same place of as much
-// memory: then it does not matter which of them an address is built on.
-std::optional<Term> Machine::allocated_bytes(const std::string& name) {
-  std::set<std::string> seen;
-  ExprPtr bytes;
-  for (const auto& [at, pointer] : launch_.pointers) {
-    if (pointer.array != name) continue;
-    bytes = pointer.bytes;
-    if (!bytes || !pointer.offset) return std::nullopt;
-    seen.insert(text(*bytes) + " at " + text(*pointer.offset));
-  }
-  return bytes && seen.size() == 1 ? dims_.term(*bytes) : std::nullopt;
-}
-
 Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
   const ptx::Variable* variable = nullptr;
   if (symbol.kind == ptx::SymbolRef::Kind::ModuleVariable) variable = &module_.variables[symbol.index];
@@ -97,6 +89,7 @@ Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
   if (!variable) return kNoTerm;
   Term bytes = terms_.constant(variable->size, 64);
   std::string name = variable->name;
+  if (dims_.contract().tensor(name) || name == "workspace") name += " of the module";
   if (variable->space == Space::Shared && variable->is_unsized) {
     // All unsized arrays begin where the dynamic shared memory begins.
     const auto dynamic = launch_.dynamic_shared ? dims_.term(*launch_.dynamic_shared) : std::nullopt;
@@ -252,7 +245,7 @@ void Machine::load_parameter(const Step& step) {
   const uint32_t at = parameter_offsets_[from.symbol.index] + static_cast<uint32_t>(from.offset);
   const auto word = [&](uint32_t offset) -> Term {
     if (const auto pointer = launch_.pointers.find(offset); pointer != launch_.pointers.end() && w == 64) {
-      const Term start = tensor_base(pointer->second.array);
+      const Term start = array_base(pointer->second, offset);
       const auto distance = pointer->second.offset ? dims_.term(*pointer->second.offset) : std::nullopt;
       return terms_.add(start, distance ? *distance : terms_.unknown(64, "offset"));
     }
@@ -461,8 +454,10 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
   const bool bounded = kind == ValuesKind::Index || kind == ValuesKind::Tokens || kind == ValuesKind::Mask ||
                        kind == ValuesKind::Offsets || kind == ValuesKind::Integers ||
                        kind == ValuesKind::Distinct || kind == ValuesKind::Slots;
-  // What begins where an element begins and is no wider holds its lowest bits.
-  if (!bounded || width > 8 * item || offset % item != 0) return std::nullopt;
+  // A mask of floating-point numbers has 1.0, whose bits are another number. What begins where an element begins and is no
+  // wider holds its lowest bits.
+  if (!bounded || contract::is_float(tensor.dtype) || width > 8 * item || offset % item != 0)
+    return std::nullopt;
   bool from_start = false;
   for (const auto& [leaves, by] : terms_.ring(at)) {
     const bool is_base = leaves.size() == 1 && leaves.front() == terms_.of(array.base);

@@ -40,9 +40,9 @@ class Messages {
   // ---- what one thread leaves for its block
 
   // A shared variable that one instruction alone writes, in no loop, by one thread of the block. If that thread makes the
-  // store whenever it comes to the next barrier, and no thread reads the variable before that barrier, every read gives what was
-  // stored: to all threads the same, in every iteration. Where the value depends on nothing that differs between threads, it
-  // is known. A read that does not happen may have that value, too, so that nothing is proved by a contradiction.
+  // store whenever it comes to the next barrier, and no thread reads the variable before that barrier (so that no read lies
+  // between the same barriers as the store), every read gives what was stored: to all threads the same, in every iteration.
+  // Where the value depends on nothing that differs between threads, it is known. A read that does not happen may have that value, too, so that nothing is proved by a contradiction.
   void describe_broadcast(const std::string& place, const std::vector<const Access*>& writes) {
     const Access& store = *writes.front();
     const auto& reads = use_.reads(place);
@@ -52,8 +52,7 @@ class Messages {
       return;
     const Term from = use_.in_shared(store.address);
     const bool same = std::all_of(reads.begin(), reads.end(), [&](const Access* read) {
-      return read->bytes == store.bytes && use_.in_shared(read->address) == from &&
-             !use_.meet(use_.at(*read), use_.at(store));
+      return read->bytes == store.bytes && use_.in_shared(read->address) == from;
     });
     if (!same) return;
     const auto thread = only_thread(setting_, store);

@@ -50,8 +50,10 @@ class BlockOrder {
 
   // Whether a block that has given the signal has made the access before that, with a fence in between.
   bool is_released(const Access& access, const Signal& signal);
-  // Whether a thread that comes from one instruction to another has passed a fence, or needs none.
+  // Whether a thread that comes from one instruction to another has passed a fence.
   bool fences_between(const ptx::Instruction& from, uint32_t to) const;
+  // The same, or the first is a load that acquires: what follows it needs no fence, but what precedes a signal does.
+  bool acquires_between(const ptx::Instruction& from, uint32_t to) const;
   // Whether all threads of a block have come to this barrier when one is at the instruction.
   bool is_behind(const ptx::Instruction& barrier, uint32_t at) const;
   uint32_t at(const ptx::Instruction& instruction) const;

@@ -164,9 +164,24 @@ class Prover {
       return false;
     }
     relation_ = std::move(*relation);
+    if (const std::string name = ambiguous_name(); !name.empty())
+      relation_.gaps.push_back(fmt::format(
+          "a variable of the module has the name of a tensor, and which of both the host code fills "
+          "is not clear: {}",
+          name));
     proof_.relation = to_json(relation_);
     until_ = work_seconds() + options_.seconds;
     return true;
+  }
+
+  // What the host code fills or copies to is recorded by name.
+  std::string ambiguous_name() const {
+    for (const ptx::Module& module : modules_)
+      for (const ptx::Variable& variable : module.variables)
+        if ((variable.space == ptx::Space::Global || variable.space == ptx::Space::Const) &&
+            (contract_.tensor(variable.name) || variable.name == "workspace"))
+          return variable.name;
+    return "";
   }
 
   // Nothing is proved of a call with such tensors. It is run all the same: an error that a run shows is one.
@@ -193,6 +208,14 @@ class Prover {
       if (const ptx::Function* kernel = module.find(symbol); kernel && kernel->is_entry)
         return Found{&module, kernel};
     return std::nullopt;
+  }
+
+  // Of one whose PTX was not found nothing is known: it may write anywhere, and never end.
+  bool has_all_kernels() const {
+    return std::all_of(relation_.cases.begin(), relation_.cases.end(), [&](const Case& one) {
+      return std::all_of(one.launches.begin(), one.launches.end(),
+                         [&](const Launch& launch) { return find(launch.kernel).has_value(); });
+    });
   }
 
   static std::string relation_text(const Launch& launch) {
@@ -238,7 +261,7 @@ class Prover {
     for (const Case& one : relation_.cases) names.insert(one.filled.begin(), one.filled.end());
     for (const contract::TensorSpec& tensor : contract_.tensors)
       if (!tensor.may_alias.empty()) names.insert(tensor.may_alias);
-    bool anywhere = false;
+    bool anywhere = !has_all_kernels();
     for (const auto& [launch, found] : jobs) {
       Terms terms;
       Dims dims(terms, contract_, limits_of(launch.when));
@@ -393,8 +416,9 @@ class Prover {
           kernels.push_back({found->module, found->kernel, &launch});
       prove_coverage(setting, one, kernels, coverage);
     }
-    coverage.status = coverage.open.empty() && coverage.total > 0 ? Status::Proved : Status::Unknown;
     if (coverage.total == 0) return;  // no outputs that are only written
+    if (!has_all_kernels()) coverage.open.push_back({{}, "the PTX of a kernel was not found", std::nullopt});
+    coverage.status = coverage.open.empty() ? Status::Proved : Status::Unknown;
     if (!all_exchanged_) rest_on_exchange(coverage);
     if (coverage.status != Status::Proved) look_for_witness(coverage);
     add(std::move(coverage));

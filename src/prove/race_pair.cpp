@@ -40,6 +40,11 @@ bool is_linear(const Formula& formula) {
          std::all_of(formula.parts.begin(), formula.parts.end(), is_linear);
 }
 
+// One address means one place to all threads: local memory is each thread's own, shared memory each block's.
+bool is_of_device(const Array& array) {
+  return array.space == ptx::Space::Global || array.space == ptx::Space::Const;
+}
+
 bool is_uniform(const Terms& terms, const AtomInfo& atom) {
   return std::all_of(atom.depends.begin(), atom.depends.end(),
                      [&](Var var) { return terms.var(var).kind == VarKind::Dim; });
@@ -110,7 +115,9 @@ void Image::find_loads(const std::set<std::string>& written) {
     const Term address = setting_.terms.var(*var).loaded_from;
     if (address == kNoTerm) continue;
     const auto base = base_of(setting_.terms, address);
-    if (!base || written.contains(setting_.summary.arrays.at(*base).name)) continue;
+    if (!base) continue;
+    const Array& array = setting_.summary.arrays.at(*base);
+    if (!is_of_device(array) || written.contains(array.name)) continue;
     try {
       loads_.push_back({atom, lowering.poly(address), *base});
     } catch (const TooHard&) {

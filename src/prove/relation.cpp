@@ -177,11 +177,11 @@ class Inference {
   }
 
   // Zeros that are still there when a launch begins: filled in after the launch before it, with nothing else written to the
-  // array in between.
-  static void note_zeroed(Case& found) {
+  // array in between. Which of the host code's own allocations was filled, their names do not say.
+  void note_zeroed(Case& found) const {
     for (size_t i = 0; i < found.launches.size(); ++i)
       for (const Fill& fill : found.fills) {
-        if (fill.after != i) continue;
+        if (fill.after != i || is_own_allocation(contract_, fill.array)) continue;
         std::vector<Fill>& zeroed = found.launches[i].zeroed;
         if (fill.zeros && fill.offset && fill.bytes)
           zeroed.push_back(fill);

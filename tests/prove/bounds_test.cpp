@@ -123,8 +123,50 @@ TEST(Strides, a_row_too_many_is_not) {
   EXPECT_EQ(ProvedKernel(matrix("gt", "ge")).bounds(), Status::Unknown);
 }
 
+TEST(Strides, a_column_before_the_first_is_not) {
+  KernelText text = matrix("ge", "ge");
+  const std::string column = "mad.lo.s64 %rd3";
+  text.body.insert(text.body.find(column), "add.s64 %rd7, %rd7, -1;");
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
 TEST(Strides, a_row_before_the_first_is_not) {
   EXPECT_EQ(ProvedKernel(matrix("ge", "ge", "sub.u32 %r7, %r7, 1;")).bounds(), Status::Unknown);
+}
+
+// A row for each thread of an axis of the block: the last begins at as many numbers as there are rows before it.
+TEST(Strides, rows_of_a_block) {
+  const auto bounds = [](const char* threads, const char* rows) {
+    KernelText text = kernel(R"(
+      mov.u32 %r6, %tid.y; setp.ge.u32 %p1, %r2, %r1; @%p1 bra END;
+      mad.lo.s32 %r7, %r6, %r1, %r2; mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3;
+      ld.global.f32 %f1, [%rd4];
+      END:)");
+    text.block_y = threads;
+    text.x = fmt::format("dtype = \"f32\"\nshape = [\"{} * n\"]", rows);
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("3", "3"), Status::Proved);
+  EXPECT_EQ(bounds("3", "2"), Status::Unknown);
+  EXPECT_EQ(bounds("2", "2"), Status::Proved);
+  EXPECT_EQ(bounds("2", "1"), Status::Unknown);
+}
+
+// (n - 1 - i) v: not negative if v is not.
+TEST(Strides, a_factor_that_may_be_negative) {
+  const auto bounds = [](const char* values) {
+    KernelText text = kernel(R"(
+      setp.ge.u32 %p1, %r2, %r1; @%p1 bra END;
+      ld.global.u32 %r6, [%rd1]; not.b32 %r7, %r2; add.s32 %r7, %r7, %r1; mul.lo.s32 %r8, %r7, %r6;
+      mul.wide.s32 %rd3, %r8, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+      END:)");
+    text.x = fmt::format("dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"integers({}, 5)\"", values);
+    text.y = "dtype = \"f32\"\nshape = [\"10 * n + 10\"]";
+    text.grid = "1";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("0"), Status::Proved);
+  EXPECT_EQ(bounds("-5"), Status::Unknown);
 }
 
 // A row of 16 bits goes wrong in a tall matrix only. The shape is to be run: one of few columns will do.
@@ -193,6 +235,52 @@ TEST(Bits, or_and_exclusive_or_with_a_constant_are_exact) {
   EXPECT_EQ(status("or", 63), Status::Unknown);
   EXPECT_EQ(status("xor", 32), Status::Proved);
   EXPECT_EQ(status("xor", 31), Status::Unknown);
+}
+
+// (i | i) & mask == 0 bounds i where the mask reaches to the top.
+TEST(Bits, bits_that_are_0_bound_a_number_if_all_above_are) {
+  const auto bounds = [](const char* mask) {
+    KernelText text = kernel(fmt::format(R"(
+      setp.ge.u32 %p1, %r2, %r1; @%p1 bra END;
+      or.b32 %r6, %r2, %r1; and.b32 %r7, %r6, {}; setp.ne.s32 %p2, %r7, 0; @%p2 bra END;
+      mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                                         mask));
+    text.x = "dtype = \"f32\"\nshape = [16]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("-16"), Status::Proved);
+  EXPECT_EQ(bounds("48"), Status::Unknown);
+}
+
+// i + ((i - 5) >> 31): one less for the first five.
+TEST(Bits, the_sign_of_a_number_is_minus_one) {
+  const auto bounds = [](int more) {
+    return ProvedKernel(kernel(fmt::format(R"(
+      setp.ge.u32 %p1, %r2, %r1; @%p1 bra END;
+      sub.s32 %r6, %r5, 5; shr.s32 %r7, %r6, 31; add.s32 %r8, %r2, %r7; add.s32 %r9, %r8, {};
+      setp.ge.s32 %p2, %r9, %r1; @%p2 bra END;
+      mul.wide.s32 %rd3, %r9, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                                           more)))
+        .bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Unknown);
+  EXPECT_EQ(bounds(1), Status::Proved);
+}
+
+TEST(Bits, as_many_are_set_as_there_are) {
+  const auto bounds = [](const char* count, int most) {
+    KernelText text = kernel(std::string(count) + R"(
+      mul.wide.u32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];)");
+    text.x = fmt::format("dtype = \"f32\"\nshape = [{}]", most);
+    return ProvedKernel(text).bounds();
+  };
+  for (const auto& [count, bits] :
+       {std::pair("popc.b32 %r6, %r2;", 32), std::pair("popc.b64 %r6, %rd1;", 64)}) {
+    EXPECT_EQ(bounds(count, bits + 1), Status::Proved) << count;
+    EXPECT_EQ(bounds(count, bits), Status::Unknown) << count;
+  }
 }
 
 // The lowest bits of an element are within what its width gives, not within what the contract says of the element.
@@ -314,6 +402,9 @@ TEST(Loops, ending_on_equality_bounds_the_counter) {
 
 TEST(Loops, a_step_that_jumps_over_the_limit_does_not) {
   EXPECT_EQ(ProvedKernel(kernel(until_equal(4))).bounds(), Status::Unknown);
+  KernelText odd = kernel(until_equal(4));
+  odd.dims = "n = { min = 4, max = 100000 }";
+  EXPECT_EQ(ProvedKernel(odd).bounds(), Status::Unknown);
   KernelText divisible = kernel(until_equal(4));
   divisible.dims = "n = { min = 4, max = 100000, multiple_of = 4 }";
   EXPECT_EQ(ProvedKernel(divisible).bounds(), Status::Proved);
@@ -323,6 +414,70 @@ TEST(Loops, a_limit_behind_the_start_does_not) {
   KernelText text = kernel(until_equal(1));
   text.dims = "n = { min = 0, max = 100000 }";
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);  // for n = 0 it goes round 2^32 times
+}
+
+// What is compared is the count and something else that changes: k + (k & 1), which is always even.
+TEST(Loops, a_limit_that_changes_does_not) {
+  const auto bounds = [](int mask) {
+    KernelText text = kernel(fmt::format(R"(
+      mov.u32 %r10, 0;
+      LOOP:
+      mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      and.b32 %r11, %r10, {}; add.s32 %r12, %r10, %r11; add.s32 %r10, %r10, 1;
+      setp.ne.s32 %p2, %r12, %r1; @%p2 bra LOOP;)",
+                                         mask));
+    text.x = "dtype = \"f32\"\nshape = [\"n + 1\"]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Proved);
+  EXPECT_EQ(bounds(1), Status::Unknown);
+}
+
+// What is tested is the count and something else that changes: it was not one less in the iteration before.
+TEST(Loops, what_changes_otherwise_too_does_not_count) {
+  const auto bounds = [](int odd) {
+    KernelText text = kernel(fmt::format(R"(
+      mov.u32 %r10, 0;
+      LOOP:
+      and.b32 %r11, %r10, 1; mad.lo.s32 %r12, %r11, {}, %r10;
+      mul.wide.s32 %rd3, %r12, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      add.s32 %r10, %r10, 1;
+      setp.lt.s32 %p2, %r12, %r1; @%p2 bra LOOP;)",
+                                         odd));
+    text.x = "dtype = \"f32\"\nshape = [\"n + 1\"]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Proved);
+  EXPECT_EQ(bounds(1000000), Status::Unknown);
+}
+
+// The condition for going on would not have held in an iteration before the first, and that says nothing about the second.
+TEST(Loops, there_is_no_iteration_before_the_first) {
+  KernelText text = kernel(R"(
+    mov.u32 %r10, 5;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    setp.lt.s32 %p1, %r10, 0; @%p1 bra END;
+    add.s32 %r10, %r10, 2147483645; bra LOOP;
+    END:)");
+  text.dims = "n = { min = 6, max = 100000 }";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
+// The first iteration comes without one before it, whose condition would have failed.
+TEST(Loops, the_first_iteration_has_no_condition) {
+  const auto bounds = [](const char* start) {
+    return ProvedKernel(kernel(fmt::format(R"(
+      sub.s32 %r10, %r1, {};
+      LOOP:
+      mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      setp.lt.s32 %p2, %r10, %r1; setp.gt.s32 %p3, %r10, 0; and.pred %p2, %p2, %p3; add.s32 %r10, %r10, -1;
+      @%p2 bra LOOP;)",
+                                           start)))
+        .bounds();
+  };
+  EXPECT_EQ(bounds("1"), Status::Proved);
+  EXPECT_EQ(bounds("0"), Status::Unknown);
 }
 
 TEST(Loops, a_counter_that_only_some_iterations_change_is_unknown) {
@@ -431,6 +586,26 @@ TEST(Indices, not_if_it_is_read_from_between_two_elements) {
   EXPECT_EQ(ProvedKernel(gather("ld.global.u32 %r30, [%rd4+4]; cvt.u64.u32 %rd5, %r30;")).bounds(),
             Status::Unknown);
 }
+TEST(Indices, not_if_it_is_half_of_one_or_two) {
+  EXPECT_EQ(ProvedKernel(gather("ld.global.v2.u32 {%r30, %r31}, [%rd4]; cvt.u64.u32 %rd5, %r31;")).bounds(),
+            Status::Unknown);
+  KernelText two = gather("ld.global.u64 %rd5, [%rd4];");
+  two.more_tensors = "[tensors.at]\ndtype = \"i32\"\nshape = [\"2 * n\"]\nvalues = \"index(V)\"\n";
+  EXPECT_EQ(ProvedKernel(two).bounds(), Status::Unknown);
+}
+TEST(Indices, keep_their_sign) {
+  const auto bounds = [](int more) {
+    KernelText text =
+        gather(fmt::format("shr.u64 %rd3, %rd3, 3; add.s64 %rd4, %rd9, %rd3; ld.global.s8 %r30, [%rd4];"
+                           "cvt.s64.s32 %rd5, %r30; add.s64 %rd5, %rd5, {};",
+                           more));
+    text.more_tensors = "[tensors.at]\ndtype = \"i8\"\nshape = [\"n\"]\nvalues = \"integers(-1, 5)\"\n";
+    text.x = "dtype = \"f32\"\nshape = [256]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Unknown);
+  EXPECT_EQ(bounds(1), Status::Proved);
+}
 TEST(Indices, not_if_the_kernel_writes_the_indices) {
   EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4]; st.global.u64 [%rd4], %rd3;")).bounds(),
             Status::Unknown);
@@ -449,6 +624,37 @@ TEST(Indices, a_promise_about_no_values_proves_nothing) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
   text.dims = "n = { min = 1, max = 100000 }\nV = { min = 0, max = 50000 }";
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);  // V = 0: it reads x[0]
+}
+
+// 1.0 is 0x3f800000.
+TEST(Indices, the_bits_of_a_mask_of_numbers_are_any) {
+  const auto bounds = [](const char* dtype) {
+    KernelText text = kernel(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.b32 %r8, [%rd4];
+      mul.wide.u32 %rd5, %r8, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], %f1;
+      END:)");
+    text.dims = "n = { min = 2, max = 100000 }";
+    text.x = fmt::format("dtype = \"{}\"\nshape = [\"n\"]\nvalues = \"mask\"", dtype);
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("f32"), Status::Unknown);
+}
+
+// A variable that has the name of a tensor is not the tensor.
+TEST(Names, of_variables_and_tensors) {
+  for (const char* space : {"global", "shared"}) {
+    const auto bounds = [&](const std::string& body) {
+      KernelText text =
+          kernel("setp.ge.u32 %p1, %r2, %r1; @%p1 bra END; mul.wide.u32 %rd3, %r2, 4;" + body + "END:");
+      text.shared = fmt::format(".{} .align 4 .b8 x[16];", space);
+      return ProvedKernel(text).bounds();
+    };
+    EXPECT_EQ(bounds("add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];"), Status::Proved) << space;
+    EXPECT_EQ(bounds(fmt::format("mov.u64 %rd5, x; add.s64 %rd4, %rd5, %rd3; ld.{}.f32 %f1, [%rd4];", space)),
+              Status::Unknown)
+        << space;
+  }
 }
 
 // ---- arithmetic
@@ -739,6 +945,21 @@ TEST(Launches, an_empty_grid_and_too_many_blocks_are_illegal) {
   text.block = "min(n, 1025)";
   EXPECT_EQ(ProvedKernel(text).legality(), Status::Unknown);
   text.block = "min(n, 1024)";
+  EXPECT_EQ(ProvedKernel(text).legality(), Status::Proved);
+}
+
+TEST(Launches, have_the_threads_that_the_kernel_asks_for) {
+  KernelText text = kernel("");
+  for (const auto& [directives, status] :
+       {std::pair(".maxntid 256", Status::Proved), std::pair(".maxntid 255", Status::Unknown),
+        std::pair(".maxntid 16, 16", Status::Proved), std::pair(".reqntid 256", Status::Proved),
+        std::pair(".reqntid 512", Status::Unknown), std::pair(".reqntid 128", Status::Unknown),
+        std::pair(".reqntid 128, 2", Status::Unknown)}) {
+    text.directives = directives;
+    EXPECT_EQ(ProvedKernel(text).legality(), status) << directives;
+  }
+  text.block = "128";
+  text.block_y = "2";
   EXPECT_EQ(ProvedKernel(text).legality(), Status::Proved);
 }
 

@@ -80,5 +80,12 @@ TEST(Calls, everything_else_is_not_modelled) {
   }
 }
 
+// A kernel that calls one may stop the grid or wait for ever in it, and what another launch has not written yet is never written.
+TEST(Calls, everything_else_may_never_return) {
+  ProvedKernel writes(calling(kComputes)), other(calling("trap; mov.f32 %x2, %x1;"));
+  ASSERT_FALSE(other.executed());
+  EXPECT_EQ(writes.coverage_with({&other}).status, Status::Unknown);
+}
+
 }  // namespace
 }  // namespace assay::prove::testing

@@ -94,14 +94,19 @@ TEST(Counters, are_set_where_they_are) {
   const std::string set = "st.shared.u32 [%r20], 0";
   EXPECT_EQ(bounds({}, set, set, 1024, 8), Status::Proved);
   EXPECT_EQ(bounds({}, set, "st.shared.u32 [%r20+4], 0", 1024, 8), Status::Unknown);
+  const std::string count = "ld.shared.u32 %r9, [%r20]";
+  EXPECT_EQ(bounds({}, count, "ld.shared.u32 %r9, [%r20+4]", 1024, 8), Status::Unknown);
 }
 
 TEST(Counters, are_not_read_by_a_way_round_what_sets_them) {
   Parts around;
   around.count = "READ: ld.shared.u32 %r9, [%r20];";
   EXPECT_EQ(bounds(around), Status::Proved);
-  around.set = "setp.lt.u32 %p9, %r1, 50; @%p9 bra READ;" + around.set;
-  EXPECT_EQ(bounds(around), Status::Unknown);
+  const std::string set = around.set;
+  for (const char* way : {"READ", "DRAWN"}) {
+    around.set = fmt::format("setp.lt.u32 %p9, %r1, 50; @%p9 bra {}; ", way) + set;
+    EXPECT_EQ(bounds(around), Status::Unknown) << way;
+  }
 }
 
 // All 256 threads may have drawn: then there is no element of that number.
@@ -161,6 +166,20 @@ TEST(Counters, in_a_loop_it_must_be_set_each_time) {
   };
   EXPECT_EQ(rounds("ROUND: ", "ROUND"), Status::Proved);
   EXPECT_EQ(rounds("", "SET"), Status::Unknown);  // behind the store: it goes on from where it was
+}
+
+// Set at the end of each round, behind which comes the barrier of the next one: not before the first.
+TEST(Counters, must_be_set_before_the_first_round) {
+  const auto rounds = [](const std::string& before) {
+    Parts parts;
+    parts.set = "mov.u32 %r40, 0; setp.ne.u32 %p1, %r5, 0;" + before + "ROUND:";
+    parts.count = kNotRead;
+    parts.last =
+        "bar.sync 0; @%p1 bra SET; st.shared.u32 [%r20], 0; SET:"
+        "add.s32 %r40, %r40, 1; setp.lt.s32 %p6, %r40, 3; @%p6 bra ROUND;";
+    return bounds(parts);
+  };
+  EXPECT_EQ(rounds(""), Status::Unknown);
 }
 
 // Without a barrier between the draws of one round and what sets the counter for the next, some draws of the round before may

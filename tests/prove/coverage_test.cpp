@@ -44,6 +44,28 @@ TEST(Coverage, behind_a_loop_that_may_wait_for_ever) {
             Status::Unknown);
 }
 
+// The launch that waits need not be the one that writes: those behind it never begin.
+TEST(Coverage, behind_a_launch_that_may_wait_for_ever) {
+  ProvedKernel writes(kernel(guarded("setp.ge.s32 %p1, %r2, %r1;")));
+  const auto beside = [&](const std::string& body) {
+    KernelText text = kernel(body);
+    text.shared = ".shared .align 4 .b8 c[4]; .shared .align 8 .b8 m[8];";
+    ProvedKernel other(text);
+    return writes.coverage_with({&other}).status;
+  };
+  EXPECT_EQ(beside("ld.volatile.shared.u32 %r30, [c];"), Status::Proved);
+  EXPECT_EQ(beside("AGAIN: ld.volatile.shared.u32 %r30, [c]; setp.eq.u32 %p3, %r30, 0; @%p3 bra AGAIN;"),
+            Status::Unknown);
+  // Of a kernel that is not modelled, whatever may wait.
+  const std::string not_modelled = "bar.arrive 1, 64;";
+  EXPECT_EQ(beside(not_modelled), Status::Proved);
+  EXPECT_EQ(beside(not_modelled + "bar.sync 0;"), Status::Unknown);
+  EXPECT_EQ(beside(not_modelled + "ld.volatile.shared.u32 %r30, [c];"), Status::Unknown);
+  EXPECT_EQ(
+      beside("mov.u32 %r31, m; AGAIN: mbarrier.test_wait.parity.shared.b64 %p3, [%r31], 0; @!%p3 bra AGAIN;"),
+      Status::Unknown);
+}
+
 // Every other element, by stores that reach to the next one, but not over it.
 TEST(Coverage, every_other_element) {
   const char* doubled = "shl.b32 %r21, %r2, 1; setp.ge.s32 %p1, %r21, %r1; @%p1 bra END;";
@@ -63,6 +85,21 @@ TEST(Coverage, a_pointer_that_is_not_always_to_the_output) {
   };
   EXPECT_EQ(coverage("%r5, 256"), Status::Proved);  // none
   EXPECT_EQ(coverage("%r5, 3"), Status::Unknown);
+}
+
+// The instruction stores to shared memory, whatever the address was made from.
+TEST(Coverage, a_store_to_another_space) {
+  const auto coverage = [](const char* space) {
+    return ProvedKernel(
+               kernel(fmt::format("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; setp.eq.u32 %p2, %r1, 0; "
+                                  "selp.b64 %rd8, %rd1, %rd2, %p2; mul.wide.s32 %rd3, %r2, 4; "
+                                  "add.s64 %rd20, %rd8, %rd3; st.{}.f32 [%rd20], 0f00000000; END:",
+                                  space)))
+        .coverage()
+        .status;
+  };
+  EXPECT_EQ(coverage("global"), Status::Proved);
+  EXPECT_EQ(coverage("shared"), Status::Unknown);
 }
 
 TEST(Coverage, behind_what_is_not_modelled) {
@@ -166,6 +203,95 @@ TEST(Coverage, either_branch_writes) {
     setp.lt.f32 %p2, %f1, 0f00000000; @%p2 bra LOW;)" +
                            store("%r2") + "bra END; LOW:" + store("%r2") + "END:";
   EXPECT_EQ(ProvedKernel(kernel(both)).coverage().status, Status::Proved);
+}
+
+// Of a NaN neither x < 0 holds nor its opposite.
+TEST(Coverage, neither_of_two_opposites_of_a_nan) {
+  const auto coverage = [](const char* type, const char* value) {
+    return ProvedKernel(
+               kernel(fmt::format(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      mul.wide.s32 %rd5, %r2, 4; add.s64 %rd6, %rd1, %rd5; ld.global.{0} {1}, [%rd6];
+      setp.lt.{0} %p2|%p3, {1}, {1};)",
+                                  type, value) +
+                      "mov.u32 %r20, %r2;" + kAddress +
+                      "@%p2 st.global.f32 [%rd20], 0f00000000; @%p3 st.global.f32 [%rd20], 0f00000000; END:"))
+        .coverage()
+        .status;
+  };
+  EXPECT_EQ(coverage("s32", "%r30"), Status::Proved);
+  EXPECT_EQ(coverage("f32", "%f1"), Status::Unknown);
+}
+
+// A step of s - 1 rows: with s = 0 the loop goes from the last row to the first; with 1, all iterations write the last one.
+TEST(Coverage, a_loop_whose_step_may_be_0) {
+  const auto coverage = [](const char* most) {
+    KernelText text = kernel(R"(
+      ld.param.u32 %r6, [p3]; ld.param.u32 %r7, [p4]; sub.s32 %r8, %r7, 1; mov.u32 %r10, 0;
+      setp.ge.u32 %p1, %r5, %r6; @%p1 bra END;
+      LOOP: mul.lo.s32 %r11, %r10, %r8; add.s32 %r12, %r1, %r11; sub.s32 %r12, %r12, 1;
+      mad.lo.s32 %r20, %r12, %r6, %r5;)" +
+                             std::string(kAddress) + R"(
+      st.global.f32 [%rd20], 0f00000000; add.s32 %r10, %r10, 1; setp.lt.s32 %p1, %r10, %r1; @%p1 bra LOOP;
+      END:)");
+    text.dims = fmt::format(
+        "n = {{ min = 1, max = 1000 }}\nm = {{ min = 1, max = 256 }}\ns = {{ min = 0, max = {} }}", most);
+    text.y = "dtype = \"f32\"\nshape = [\"n\", \"m\"]";
+    text.left = "y[i, j]";
+    text.parameters = {"x", "y", "= n", "= m", "= s"};
+    text.grid = "1";
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage("0"), Status::Proved);
+  EXPECT_EQ(coverage("1"), Status::Unknown);
+}
+
+// Where m is 0 no block starts.
+TEST(Coverage, a_grid_of_no_blocks_at_some_shapes) {
+  const auto coverage = [](const char* least) {
+    KernelText text = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"));
+    text.dims = fmt::format("n = {{ min = 1, max = 256 }}\nm = {{ min = {}, max = 3 }}", least);
+    text.grid = "m";
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage("1"), Status::Proved);
+  EXPECT_EQ(coverage("0"), Status::Unknown);
+}
+
+// Where an iteration stores depends on what it loads, 0 or 1: two iterations may store to one place, and leave one out.
+TEST(Coverage, an_address_that_each_iteration_loads) {
+  const auto coverage = [](const char* loaded) {
+    KernelText text = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;") + R"(
+      mov.u32 %r10, %r5;
+      LOOP: setp.ge.s32 %p2, %r10, %r1; @%p2 bra DONE;
+      mul.wide.s32 %rd5, %r10, 4; add.s64 %rd6, %rd1, %rd5; )" +
+                             loaded + R"( shl.b32 %r9, %r8, 8; add.s32 %r20, %r10, %r9;
+      setp.ge.s32 %p3, %r20, %r1; @%p3 bra NEXT;)" +
+                             kAddress + R"(
+      st.global.f32 [%rd20], 0f00000000;
+      NEXT: add.s32 %r10, %r10, 256; bra LOOP;
+      DONE:)");
+    text.x = "dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"integers(0, 1)\"";
+    text.grid = "1";
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage("mov.u32 %r8, 0;"), Status::Proved);
+  EXPECT_EQ(coverage("ld.global.u32 %r8, [%rd6];"), Status::Unknown);
+}
+
+// Each thread returns in one of the iterations: none gets out of the loop.
+TEST(Coverage, behind_a_loop_in_which_threads_return) {
+  const auto coverage = [](const char* inside) {
+    return ProvedKernel(
+               kernel(fmt::format("mov.u32 %r10, 0; LOOP: setp.eq.u32 %p3, %r10, %r5; {} "
+                                  "add.u32 %r10, %r10, 1; setp.lt.u32 %p4, %r10, 300; @%p4 bra LOOP;",
+                                  inside) +
+                      guarded("setp.ge.s32 %p1, %r2, %r1;")))
+        .coverage()
+        .status;
+  };
+  EXPECT_EQ(coverage(""), Status::Proved);
+  EXPECT_EQ(coverage("@%p3 ret;"), Status::Unknown);
 }
 
 TEST(Coverage, vectors_cover_their_lanes_and_no_more) {
@@ -280,6 +406,19 @@ TEST(Coverage, a_loop_that_ends_early) {
   KernelText text = kernel("sub.s32 %r6, %r1, 7;" + strided("256", "setp.lt.s32 %p2, %r10, %r6;"));
   text.grid = "1";
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+TEST(Coverage, a_loop_over_the_grid_that_ends_early) {
+  const auto coverage = [](int early) {
+    KernelText text =
+        kernel(fmt::format("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4; sub.s32 %r6, %r1, {};", early) +
+               strided("%r8", "setp.lt.s32 %p2, %r10, %r6;"));
+    text.grid = "min(ceil_div(n, 256), 128)";
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage(0), Status::Proved);
+  EXPECT_EQ(coverage(1), Status::Unknown);
+  EXPECT_EQ(coverage(2), Status::Unknown);
 }
 
 TEST(Coverage, a_loop_that_loaded_values_end) {

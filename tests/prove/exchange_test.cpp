@@ -29,6 +29,27 @@ TEST(Exchange, what_another_lane_loaded_is_an_index_as_well) {
   EXPECT_TRUE(k.summary().exchanges);  // what is proved rests on the barriers
 }
 
+// Lanes that have loaded one element may get different ones from other lanes: lane 0 that of lane 0, lane 2 that of lane 1.
+TEST(Exchange, what_another_lane_loaded_it_loaded_elsewhere) {
+  const auto races = [](const char* given) {
+    KernelText text = kernel(fmt::format(R"(
+      and.b32 %r6, %r5, 1; mul.wide.u32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r10, [%rd4];
+      shr.u32 %r7, %r5, 1; shfl.sync.idx.b32 %r11, %r10, %r7, 31, -1;
+      setp.ne.u32 %p1, %r6, 0; @%p1 bra END;
+      add.s32 %r12, %r2, {}; setp.ge.u32 %p2, %r12, %r1; @%p2 bra END;
+      mul.wide.s32 %rd5, %r12, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], 0f00000000;
+      END:)",
+                                         given));
+    text.dims = "n = { min = 2, max = 1000 }";
+    text.x = kIndices;
+    text.grid = "1";
+    text.block = "32";
+    return ProvedKernel(text).prove(prove_races).status;
+  };
+  EXPECT_EQ(races("%r10"), Status::Proved);
+  EXPECT_EQ(races("%r11"), Status::Unknown);
+}
+
 // The other lane is another thread: what a guard says of this one's index it does not say of that one's.
 TEST(Exchange, what_holds_of_the_own_index_does_not_hold_of_anothers) {
   KernelText text = exchanged("%r2");

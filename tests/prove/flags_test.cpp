@@ -86,6 +86,17 @@ TEST(Flags, need_a_fence_on_both_sides) {
   EXPECT_EQ(races(narrow), Status::Unknown);
 }
 
+// The number is left by an atomic operation that acquires: that makes nothing known to others.
+TEST(Flags, what_acquires_releases_nothing) {
+  Parts parts;
+  parts.number = "mov.u32 %r20, %ctaid.x;";
+  parts.leave = "atom.acq_rel.gpu.global.exch.b32 %r31, [%rd6+256], 7;";
+  parts.set = "st.relaxed.gpu.global.u32 [%rd6], 1;";
+  EXPECT_EQ(races(parts), Status::Proved);
+  parts.release = "";
+  EXPECT_EQ(races(parts), Status::Unknown);
+}
+
 TEST(Flags, are_strong) {
   Parts parts;
   parts.set = "st.volatile.global.u32 [%rd6], 1;";

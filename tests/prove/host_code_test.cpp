@@ -193,6 +193,30 @@ extern "C" void clears_the_flag(const float* x, float* y, int n, char* w, cudaSt
 extern "C" void sets_the_flag_at_one_size(const float* x, float* y, int n, char* w, cudaStream_t stream) {
   hand_on<54321>(x, y, n, w, stream);
 }
+extern "C" void clears_other_memory(const float* x, float* y, int n, char* w, cudaStream_t stream) {
+  char *cleared = nullptr, *flag = nullptr;
+  cudaMalloc(&cleared, 256);
+  cudaMalloc(&flag, 256);
+  cudaMemsetAsync(cleared, 0, 256, stream);
+  cudaMemsetAsync(y, 1, 4, stream);
+  handed_on<<<2, 1, 0, stream>>>(reinterpret_cast<float*>(w), y, reinterpret_cast<unsigned*>(flag), x);
+  cudaFree(cleared);
+  cudaFree(flag);
+}
+__global__ void past_the_end_if_two(const float* a, const float* b, float* y, int n) {
+  if (threadIdx.x == 0) y[a == b ? 0 : n] = 1;
+}
+extern "C" void two_of_its_own(const float* x, float* y, int n, cudaStream_t stream) {
+  float *a = nullptr, *b = nullptr;
+  cudaMalloc(&a, 64);
+  cudaMalloc(&b, 64);
+  past_the_end_if_two<<<1, 32, 0, stream>>>(a, b, y, n);
+  cudaFree(a);
+  cudaFree(b);
+}
+__device__ float z[4];
+__global__ void to_a_variable() { z[threadIdx.x] = 1; }
+extern "C" void named_alike(float*, int, cudaStream_t stream) { to_a_variable<<<1, 4, 0, stream>>>(); }
 extern "C" void clusters_at_one_size(const float* x, float* y, int n, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(2 * ((n + 255) / 256));
@@ -355,6 +379,33 @@ TEST_F(HostCode, memory_that_it_keeps_is_as_large_as_the_first_call_asked_for) {
   EXPECT_NE(named(prove(contract("memory_of_first_call"), {}), "bounds").status, Status::Proved);
 }
 
+// Two of its allocations have one name, which does not say whether two pointers are one.
+TEST_F(HostCode, two_allocations_are_not_taken_for_one) {
+  const Proof two = prove(contract("two_of_its_own"), {.only = {"bounds"}});
+  EXPECT_EQ(two.launches.size(), 1u) << two.problem;
+  EXPECT_NE(named(two, "bounds").status, Status::Proved);
+}
+
+// The tensor z has one element, and the variable z, which is what the kernel writes, has four.
+TEST_F(HostCode, a_variable_with_the_name_of_a_tensor) {
+  const Proof proof = prove(parsed(R"([kernel]
+source = "k.cu"
+entry = "named_alike"
+args = ["z", "n", "stream"]
+[dims]
+n = { min = 1, max = 4 }
+[tensors.z]
+dtype = "f32"
+role = "out"
+shape = ["n"]
+[reference]
+formula = "z[i] = 1"
+)"),
+                            {.only = {"coverage"}});
+  EXPECT_EQ(proof.launches.size(), 1u) << proof.problem;
+  EXPECT_NE(named(proof, "coverage").status, Status::Proved);
+}
+
 // Each launch by itself has no races; two that run at the same time write the same elements.
 TEST_F(HostCode, launches_that_may_run_at_the_same_time_are_not_compared) {
   for (const char* entry : {"starts_early", "on_two_streams"}) {
@@ -390,6 +441,7 @@ formula = "y[z] = 2 * x[0]"
   };
   EXPECT_EQ(race("clears_the_flag"), Status::Proved);
   EXPECT_NE(race("sets_the_flag_at_one_size"), Status::Proved);
+  EXPECT_NE(race("clears_other_memory"), Status::Proved);  // both are "cudaMalloc"
 }
 
 // No expression over the dims gives 128 or 512, but each is a case of its own.

@@ -25,8 +25,8 @@ ptx::Module module_of(const KernelText& text) {
     parameters += fmt::format("{}.param .{} p{}", i ? ", " : "",
                               text.parameters[i].starts_with("= ") ? "u32" : "u64", i);
   auto module = ptx::parse(fmt::format(".version 9.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry "
-                                       "k({})\n{{\n{}\n{}\nret;\n}}\n",
-                                       text.shared, parameters, text.registers, text.body),
+                                       "k({}) {}\n{{\n{}\n{}\nret;\n}}\n",
+                                       text.shared, parameters, text.directives, text.registers, text.body),
                            "test.ptx");
   EXPECT_TRUE(module) << module.error().text();
   return *module;

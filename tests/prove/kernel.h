@@ -30,6 +30,7 @@ shape = ["n"])";
   // bits) or "= ?" (32 bits that the launch relation does not tell).
   std::vector<std::string> parameters = {"x", "y", "= n"};
   std::vector<Fill> zeroed{};  // before the launch
+  std::string directives{};    // of the kernel: ".reqntid 64"
   bool overlaps = false;
   std::string registers =
       ".reg .pred %p<20>; .reg .b32 %r<60>; .reg .b64 %rd<60>; .reg .f32 %f<20>; .reg .b16 %h<20>;";

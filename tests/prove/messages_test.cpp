@@ -278,6 +278,36 @@ TEST(GridTickets, are_different_and_below_the_number_of_blocks) {
   EXPECT_EQ(k.coverage().status, Status::Proved);
 }
 
+// Blocks may be called by their numbers only where nothing else tells them apart: here the tile of block b that has drawn d is
+// 2 d - b, or it stores only if d = b.
+TEST(GridTickets, are_not_the_index_of_the_block) {
+  const auto coverage = [](const std::string& behind_draw, const std::string& tile,
+                           const std::string& guard) {
+    KernelText text = kernel(fmt::format(R"(
+      ld.param.u64 %rd5, [p3];
+      setp.ne.u32 %p1, %r5, 0; @%p1 bra DRAWN; atom.global.add.u32 %r20, [%rd5], 1; {} st.shared.u32 [c], %r20;
+      DRAWN: bar.sync 0; ld.shared.u32 %r22, [c]; {} {}
+      shl.b32 %r23, %r22, 8; add.s32 %r24, %r23, %r5;
+      mul.wide.s32 %rd3, %r24, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+      END:)",
+                                         behind_draw, guard, tile));
+    text.dims = "n = { min = 256, max = 100000, multiple_of = 256 }";
+    text.shared = ".shared .align 4 .b8 c[4];";
+    text.more_tensors = "[tensors.w]\ndtype = \"i32\"\nshape = [1]";
+    text.parameters = {"x", "y", "= n", "w"};
+    text.zeroed = {{"w", expr("0"), expr("4"), true, 0}};
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage("", "", ""), Status::Proved);
+  EXPECT_EQ(coverage("", "shl.b32 %r22, %r22, 1; sub.s32 %r22, %r22, %r3;", ""), Status::Unknown);
+  EXPECT_EQ(coverage("shl.b32 %r20, %r20, 1; sub.s32 %r20, %r20, %r3;", "", ""), Status::Unknown);
+  EXPECT_EQ(coverage("", "", "setp.ne.s32 %p3, %r22, %r3; @%p3 bra END;"), Status::Unknown);
+}
+
+TEST(GridTickets, that_leave_out_numbers_do_not_name_all_tiles) {
+  EXPECT_EQ(ProvedKernel(tiles("atom.global.add.u32 %r20, [%rd5], 2;")).coverage().status, Status::Unknown);
+}
+
 TEST(GridTickets, that_begin_again_are_not) {
   ProvedKernel k(
       tiles("mov.u32 %r30, %nctaid.x; shr.u32 %r31, %r30, 1; atom.global.inc.u32 %r20, [%rd5], %r31;"));
@@ -328,6 +358,46 @@ TEST(GridTickets, are_not_set_meanwhile_by_a_single_block) {
   EXPECT_EQ(bounds("setp.ne.u32 %p6, %r5, 255; @%p6 bra MORE; setp.ne.u32 %p6, %r30, 1; @%p6 bra MORE; "
                    "st.global.u32 [%rd5], 5; MORE:"),
             Status::Unknown);
+}
+
+// A grid of one block, whose number is the last in any case: before the draw, or by another thread than the one that draws.
+TEST(GridTickets, of_a_single_block_are_not_set_before_or_beside_the_draw) {
+  const auto bounds = [](const char* before, const char* beside) {
+    KernelText text = tiles(fmt::format("{} atom.global.add.u32 %r20, [%rd5], 1;", before), "");
+    text.body =
+        "mov.u32 %r30, %nctaid.x; setp.ne.u32 %p6, %r30, 1; setp.lt.u32 %p7, %r30, %r30; "
+        "bar.red.or.pred %p8, 0, %p7;" +
+        text.body;
+    const std::string drawn = "DRAWN:", read = "ld.shared.u32 %r22, [c];";
+    text.body.insert(text.body.find(drawn) + drawn.size(), beside);
+    text.body.insert(text.body.find(read) + read.size(),
+                     "mul.wide.u32 %rd7, %r22, 1024; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f1, [%rd8];");
+    text.x = "dtype = \"f32\"\nshape = [\"256 * ceil_div(n, 256)\"]";
+    return ProvedKernel(text).bounds();
+  };
+  const char* set = "@%p6 bra MORE; @%p8 bra MORE; st.global.u32 [%rd5], 5; MORE:";
+  EXPECT_EQ(bounds("", ""), Status::Proved);
+  EXPECT_EQ(bounds(set, ""), Status::Unknown);
+  EXPECT_EQ(bounds("",
+                   "setp.ne.u32 %p9, %r5, 255; @%p9 bra MORE; @%p6 bra MORE; @%p8 bra MORE; "
+                   "st.global.u32 [%rd5], 5; MORE:"),
+            Status::Unknown);
+}
+
+// The counter is the second word of w.
+TEST(GridTickets, are_not_set_by_a_store_that_reaches_over_them) {
+  const auto bounds = [](const char* store) {
+    KernelText text = tiles(fmt::format("{} atom.global.add.u32 %r20, [%rd5+4], 1;", store), "");
+    const std::string read = "ld.shared.u32 %r22, [c];";
+    text.body.insert(text.body.find(read) + read.size(),
+                     "mul.wide.u32 %rd7, %r22, 1024; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f1, [%rd8];");
+    text.x = "dtype = \"f32\"\nshape = [\"256 * ceil_div(n, 256)\"]";
+    text.more_tensors = "[tensors.w]\ndtype = \"i32\"\nshape = [2]";
+    text.zeroed = {{"w", expr("0"), expr("8"), true, 0}};
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("st.global.u32 [%rd5], %r1;"), Status::Proved);
+  EXPECT_EQ(bounds("st.global.v2.u32 [%rd5], {%r1, %r1};"), Status::Unknown);
 }
 
 TEST(GridTickets, are_of_one_counter_for_the_device) {
@@ -480,6 +550,26 @@ TEST(Broadcast, is_not_read_by_a_way_round_the_barrier) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
   text.body.insert(text.body.find(first), "setp.lt.u32 %p9, %r1, 50; @%p9 bra ROUND; ");
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+  // The way leads over another barrier.
+  KernelText over = left("rem.u32 %r20, %r3, %r1;", "bar.sync 0;", "ROUND: bar.sync 0;");
+  EXPECT_EQ(ProvedKernel(over).bounds(), Status::Proved);
+  over.body.insert(over.body.find(first), "setp.lt.u32 %p9, %r1, 50; @%p9 bra ROUND; ");
+  EXPECT_EQ(ProvedKernel(over).bounds(), Status::Unknown);
+}
+
+// x[v - n] with v = n. The lower half of n is n only below 65536.
+TEST(Broadcast, is_as_wide_as_what_was_stored) {
+  const auto bounds = [](const char* type) {
+    KernelText text = kernel(fmt::format(R"(
+      setp.ne.u32 %p1, %r5, 0; @%p1 bra LEFT; st.shared.u32 [c], %r1; LEFT: bar.sync 0;
+      ld.shared.{} %r22, [c]; sub.s32 %r23, %r22, %r1; mul.wide.s32 %rd3, %r23, 4; add.s64 %rd4, %rd1, %rd3;
+      ld.global.f32 %f1, [%rd4];)",
+                                         type));
+    text.shared = ".shared .align 4 .b8 c[4];";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("u32"), Status::Proved);
+  EXPECT_EQ(bounds("u16"), Status::Unknown);
 }
 
 // What thread 0 has loaded is not what the thread that reads it has loaded.

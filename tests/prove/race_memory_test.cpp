@@ -110,6 +110,49 @@ TEST(RaceMemory, rows_of_fragments_begin_at_multiples_of_16_bytes) {
   EXPECT_EQ(ProvedKernel(tiles(256, "", 0, 18)).alignment(), Status::Unknown);
 }
 
+// ---- loaded values
+
+// y[%r9 + thread], where it is an element. If %r9 were one number for all threads, no two would store to one element.
+KernelText moved_by(const std::string& load) {
+  KernelText text = kernel(load + R"(
+    add.s32 %r10, %r2, %r9; setp.ge.u32 %p1, %r10, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+    END:)");
+  text.shared = ".local .align 8 .b8 l[8]; .const .align 4 .b8 c[4]; .shared .align 4 .b8 s[4];";
+  return text;
+}
+
+TEST(RaceMemory, what_is_read_at_one_place_of_what_nobody_writes_is_one_value) {
+  EXPECT_EQ(races_of(moved_by("ld.global.u32 %r9, [%rd1];")), Status::Proved);
+  EXPECT_EQ(races_of(moved_by("ld.const.u32 %r9, [c];")), Status::Proved);
+}
+
+// y[thread + a] and y[thread + b]: one element only if a = b.
+TEST(RaceMemory, what_is_read_at_one_place_is_one_value_if_as_much_is_read) {
+  const auto races = [](const char* type) {
+    KernelText text = kernel(fmt::format(R"(
+      ld.global.u32 %r9, [%rd1]; ld.global.{} %r8, [%rd1];
+      add.s32 %r10, %r2, %r9; setp.ge.u32 %p1, %r10, %r1; @%p1 bra NEXT;
+      mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+      NEXT: add.s32 %r11, %r2, %r8; setp.ge.u32 %p2, %r11, %r1; @%p2 bra END;
+      mul.wide.s32 %rd5, %r11, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], 0f00000000;
+      END:)",
+                                         type));
+    return races_of(text);
+  };
+  EXPECT_EQ(races("u32"), Status::Proved);
+  EXPECT_EQ(races("u8"), Status::Unknown);
+  EXPECT_EQ(races("u16"), Status::Unknown);
+}
+
+// One address, but each thread has memory of its own there, or each block.
+TEST(RaceMemory, what_is_read_of_local_or_shared_memory_is_not) {
+  const std::string own = "neg.s32 %r8, %r2; mov.u64 %rd5, l; st.local.u32 [%rd5], %r8;";
+  EXPECT_EQ(races_of(moved_by(own + "ld.local.u32 %r9, [%rd5];")), Status::Unknown);
+  EXPECT_EQ(races_of(moved_by(own + "cvta.local.u64 %rd6, %rd5; ld.u32 %r9, [%rd6];")), Status::Unknown);
+  EXPECT_EQ(races_of(moved_by("ld.shared.u32 %r9, [s];")), Status::Unknown);
+}
+
 // ---- tensors that may share memory
 
 TEST(RaceMemory, an_output_that_may_share_memory_with_an_input) {

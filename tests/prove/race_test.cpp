@@ -47,6 +47,15 @@ TEST(Races, threads_with_the_same_element_race) {
   EXPECT_EQ(races(one_thread), Status::Proved);
 }
 
+// min(a, b) is not below 0 with .relu: the element of all threads is the first.
+TEST(Races, a_minimum_that_is_cut_off_at_0) {
+  KernelText text = with_shared(store_at("neg.s32 %r8, %r5; min.s32 %r9, %r8, 5; neg.s32 %r10, %r9;"));
+  text.grid = "1";
+  EXPECT_EQ(races(text), Status::Proved);
+  text.body.replace(text.body.find("min.s32"), 7, "min.relu.s32");
+  EXPECT_EQ(races(text), Status::Unknown);
+}
+
 TEST(Races, a_candidate_names_a_shape) {
   ProvedKernel k(with_shared(store_at("mov.u32 %r10, %r5;")));
   const Obligation race = k.prove(prove_races, true);
@@ -94,6 +103,22 @@ TEST(Races, columns_beyond_their_row_are_in_the_next) {
     text.grid = "100";
     EXPECT_EQ(races(text), Status::Unknown) << guard;
   }
+}
+
+// Two columns for each thread: the second one of the last thread is the next row's first where n is odd.
+TEST(Races, the_last_columns_of_a_row_stay_in_it) {
+  const auto two = [](const char* more) {
+    KernelText text = with_shared(R"(
+      shl.b32 %r12, %r5, 1; setp.ge.s32 %p1, %r12, %r1; @%p1 bra END;
+      mad.lo.s32 %r10, %r3, %r1, %r12;
+      mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.v2.f32 [%rd4], {%f1, %f2};
+      END:)");
+    text.dims = fmt::format("n = {{ min = 2, max = 10000{} }}", more);
+    text.grid = "100";
+    return races(text);
+  };
+  EXPECT_EQ(two(", multiple_of = 2"), Status::Proved);
+  EXPECT_EQ(two(""), Status::Unknown);
 }
 
 // A grid-stride loop: the stride must be that of the whole grid.
@@ -171,10 +196,25 @@ TEST(Races, atomics_race_with_plain_accesses) {
 }
 
 TEST(Races, atomics_of_a_block_race_between_blocks) {
-  KernelText text = with_shared("red.relaxed.cta.global.add.f32 [%rd2], %f1;");
-  EXPECT_EQ(races(text), Status::Unknown);
-  text.grid = "1";
-  EXPECT_EQ(races(text), Status::Proved);
+  for (const char* scope : {"cta", "cluster"}) {
+    KernelText text = with_shared(fmt::format("red.relaxed.{}.global.add.f32 [%rd2], %f1;", scope));
+    EXPECT_EQ(races(text), Status::Unknown) << scope;
+    text.grid = "1";
+    EXPECT_EQ(races(text), Status::Proved) << scope;
+  }
+}
+
+// i & 5 is i only where it is 0, 1, 4 or 5.
+TEST(Races, a_mask_with_a_hole) {
+  const auto masked = [](const char* threads, const char* index) {
+    KernelText text = with_shared(store_at(index));
+    text.grid = "1";
+    text.block = threads;
+    return races(text);
+  };
+  EXPECT_EQ(masked("2", "and.b32 %r10, %r5, 5;"), Status::Unknown);  // 0 and 1, but that is not seen
+  EXPECT_EQ(masked("6", "and.b32 %r10, %r5, 5;"), Status::Unknown);
+  EXPECT_EQ(masked("8", "and.b32 %r10, %r5, 7;"), Status::Proved);
 }
 
 TEST(Races, atomics_of_different_sizes_race) {
@@ -390,14 +430,19 @@ TEST(Races, numbers_drawn_from_a_counter_differ) {
   EXPECT_EQ(races(with_counter(tickets(beginning_again))), Status::Unknown);
   // The counter is set back while others draw.
   EXPECT_EQ(races(with_counter(tickets(bounded, ""))), Status::Unknown);
+  const std::string set_back = std::string("atom.shared.exch.b32 %r30, [%rd11], 0;") + bounded;
+  EXPECT_EQ(races(with_counter(tickets(set_back.c_str()))), Status::Unknown);
 }
 
 TEST(Races, numbers_drawn_twice_do_not) {
   // In a loop without a barrier a thread draws more than once, and uses the last.
-  const char* many = R"(mov.u32 %r11, 0;
-    LOOP: atom.shared.add.u32 %r8, [%rd11], 1073741824; add.s32 %r11, %r11, 1; setp.lt.s32 %p3, %r11, %r1; @%p3 bra LOOP;
-    min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;)";
-  EXPECT_EQ(races(with_counter(tickets(many))), Status::Unknown);
+  for (const int step : {1 << 30, 1 << 20}) {
+    const std::string many = fmt::format(R"(mov.u32 %r11, 0;
+      LOOP: atom.shared.add.u32 %r8, [%rd11], {}; add.s32 %r11, %r11, 1; setp.lt.s32 %p3, %r11, %r1; @%p3 bra LOOP;
+      min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;)",
+                                         step);
+    EXPECT_EQ(races(with_counter(tickets(many.c_str()))), Status::Unknown) << step;
+  }
 }
 
 // s[lane] of the warp is written, then s[31 - lane] is read, both volatile.

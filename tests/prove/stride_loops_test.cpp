@@ -60,6 +60,12 @@ TEST(StrideLoops, not_if_the_division_is_of_one_more) {
   EXPECT_EQ(ProvedKernel(striding(body)).bounds(), Status::Unknown);
 }
 
+TEST(StrideLoops, not_if_the_loop_goes_on_at_the_end) {
+  std::string body = two_at_a_time("add.s64 %rd19, %rd14, 1; and.b64 %rd21, %rd19, 1;");
+  body.replace(body.find("setp.lt.s64 %p6"), 15, "setp.le.s64 %p6");
+  EXPECT_EQ(ProvedKernel(striding(body)).bounds(), Status::Unknown);
+}
+
 // The bits of the two are asked about, and not those of something else.
 TEST(StrideLoops, a_narrow_division_is_one_only_where_both_are_narrow) {
   std::string body = two_at_a_time("add.s64 %rd19, %rd14, 1; and.b64 %rd21, %rd19, 1;");
@@ -196,12 +202,63 @@ TEST(Divisions, a_remainder_of_bytes_is_that_of_elements_times_their_size) {
         "shl.b32 %r10, %r2, 2; rem.u32 %r11, %r10, 1024; cvt.u64.u32 %rd3, %r11; add.s64 %rd4, %rd2, %rd3;"
         "st.global.f32 [%rd4], 0f00000000;");
     text.dims = "n = { min = 1000, max = 100000 }";
+    text.block = "300";
     text.y = fmt::format("dtype = \"f32\"\nshape = [{}]", elements);
     return ProvedKernel(text).bounds();
   };
   EXPECT_EQ(bounds("256"), Status::Proved);
   EXPECT_EQ(bounds("255"), Status::Unknown);
-  EXPECT_EQ(bounds("64"), Status::Unknown);
+  EXPECT_EQ(bounds("65"), Status::Unknown);  // the offset is not i mod 256
+}
+
+// x[i / m], x[(i - 5) mod 4 + 3] and such.
+Status divided(const std::string& division, const char* size, const char* least = "1") {
+  KernelText text = kernel("ld.param.u32 %r6, [p3]; setp.ge.u32 %p1, %r5, %r1; @%p1 bra END;" + division + R"(
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)");
+  text.dims = fmt::format("n = {{ min = 1, max = 1000 }}\nm = {{ min = {}, max = 1000 }}", least);
+  text.x = fmt::format("dtype = \"f32\"\nshape = [\"{}\"]", size);
+  text.y = "dtype = \"f32\"\nshape = [\"n\", \"m\"]";
+  text.left = "y[i, j]";
+  text.parameters = {"x", "y", "= n", "= m"};
+  return ProvedKernel(text).bounds();
+}
+
+TEST(Divisions, nothing_is_known_of_a_quotient_by_zero) {
+  EXPECT_EQ(divided("div.u32 %r10, %r5, %r6;", "n"), Status::Proved);
+  EXPECT_EQ(divided("div.u32 %r10, %r5, %r6;", "n", "0"), Status::Unknown);
+}
+
+// Towards zero: the remainder of -5 and 4 is -1, and the quotient of -1 and 4 is 0.
+TEST(Divisions, of_negative_numbers) {
+  EXPECT_EQ(divided("sub.s32 %r9, %r5, 5; rem.s32 %r10, %r9, 4;", "4"), Status::Unknown);
+  EXPECT_EQ(divided("sub.s32 %r9, %r5, 5; rem.s32 %r10, %r9, 4; add.s32 %r10, %r10, 3;", "7"),
+            Status::Proved);
+  EXPECT_EQ(divided("sub.s32 %r9, %r5, 5; rem.s32 %r10, %r9, 4; add.s32 %r10, %r10, 3;", "6"),
+            Status::Unknown);
+}
+
+// 3 m i / (2 m): half as much again as i.
+TEST(Divisions, a_quotient_of_products_is_that_of_their_factors) {
+  const std::string halves =
+      "mul.lo.s32 %r8, %r5, %r6; mul.lo.s32 %r8, %r8, 3; shl.b32 %r9, %r6, 1; div.u32 %r10, %r8, %r9;";
+  EXPECT_EQ(divided(halves, "2 * n"), Status::Proved);
+  EXPECT_EQ(divided(halves, "n"), Status::Unknown);
+}
+
+// n i mod 3 n: n times i mod 3, up to 2 n.
+TEST(Divisions, a_remainder_of_rows_is_that_of_their_numbers_times_their_length) {
+  const auto bounds = [](const char* elements) {
+    KernelText text = kernel(
+        "mul.lo.s32 %r10, %r5, %r1; mul.lo.s32 %r11, %r1, 3; rem.u32 %r12, %r10, %r11; "
+        "mul.wide.u32 %rd3, %r12, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;");
+    text.dims = "n = { min = 3, max = 100000 }";
+    text.y = fmt::format("dtype = \"f32\"\nshape = [\"{}\"]", elements);
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("2 * n + 1"), Status::Proved);
+  EXPECT_EQ(bounds("2 * n"), Status::Unknown);
+  EXPECT_EQ(bounds("n"), Status::Unknown);
 }
 
 // ---- launches for some shapes only

@@ -98,6 +98,18 @@ KernelText every_other(const std::string& shift, const std::string& store) {
   return text;
 }
 
+// Without columns there are no elements, whatever lies between the rows.
+TEST(Strided, a_tensor_that_may_have_no_elements) {
+  const auto bounds = [](const char* least) {
+    KernelText text = kernel("setp.lt.u32 %p1, %r1, 2; @%p1 bra END; ld.global.f32 %f1, [%rd1]; END:");
+    text.dims = fmt::format("n = {{ min = 1, max = 1000 }}\nm = {{ min = {}, max = 1000 }}", least);
+    text.x = "dtype = \"f32\"\nshape = [\"n\", \"m\"]\nstrides = [\"m + 1\", 1]";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("1"), Status::Proved);
+  EXPECT_EQ(bounds("0"), Status::Unknown);
+}
+
 TEST(Strided, every_other_column) {
   EXPECT_EQ(ProvedKernel(every_other("", kStore)).bounds(), Status::Proved);
   EXPECT_EQ(ProvedKernel(every_other("", kStore)).coverage().status, Status::Proved);
