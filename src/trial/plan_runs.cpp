@@ -23,6 +23,12 @@ std::vector<const TensorSpec*> inputs_with_sizes(const contract::Contract& contr
   return inputs;
 }
 
+// In place of a family, of which nothing is tried here.
+void set_runs(Trial& trial, const TensorSpec& spec, std::vector<int64_t> sizes) {
+  trial.families.erase(spec.name);
+  trial.runs[spec.name] = std::move(sizes);
+}
+
 }  // namespace
 
 void Plan::add_runs() {
@@ -53,7 +59,7 @@ void Plan::add_runs(const TensorSpec& spec, const std::vector<int64_t>& sizes, b
     if (together.empty() || (!required && ++trials > kMostOtherRuns)) return;
     add("thresholds", shape, turns(contract_, trials_), rotating_condition());
     Trial& trial = stages_.back().back().trial;
-    trial.runs[spec.name] = together;
+    set_runs(trial, spec, together);
     for (const int64_t size : together)
       if (required) require_run(spec, size, run_of(spec, trial, size));
     together.clear();
@@ -82,7 +88,7 @@ void Plan::add_alike(const TensorSpec& spec, int64_t size) {
     if (!shape || !within(*shape, kNamedElements, kNamedSteps, kNamedRows)) continue;
     add("thresholds", *shape, turns(contract_, trials_), rotating_condition());
     Trial& trial = stages_.back().back().trial;
-    trial.runs[spec.name] = {size};
+    set_runs(trial, spec, {size});
     require_run(spec, size, run_of(spec, trial, size));
     return;
   }
@@ -115,7 +121,7 @@ void Plan::draw_runs(Trial& trial, const Affordable& affordable) {
     const bool cheap = size && size->elements <= limits.elements && size->bytes <= limits.bytes &&
                        size->steps <= limits.steps && affordable(shape, false);
     if (cheap) trial.shape = std::move(shape);
-    trial.runs[spec->name] = std::move(sizes);
+    set_runs(trial, *spec, std::move(sizes));
   }
 }
 

@@ -245,6 +245,7 @@ TEST(Runs, AreMadeAgainInRandomTrialsOfLegalShapes) {
     const Trial trial = plan.next(below(contract, 1e6)).trial;
     EXPECT_TRUE(contract.check_shape(trial.shape));
     if (trial.runs.empty()) continue;
+    EXPECT_FALSE(trial.families.contains("off")) << "none of its families is tried";
     ++in_runs;
     const std::vector<int64_t> rows = lengths(contract, trial);
     const std::vector<int64_t>& sizes = trial.runs.at("off");
