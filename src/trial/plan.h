@@ -104,6 +104,7 @@ class Plan {
   void add_infinite_parts();
   void add_infinities_that_meet();
   void add_nan_times_zero();
+  void add_levels();
   void add_products_below();
   void add_families();
   void add_presence();

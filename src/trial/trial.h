@@ -44,8 +44,9 @@ enum class Family : uint8_t {
   LargeMean,    // a large mean with a small variance
   Cancelling,   // +a and -a in pairs
   HeavyTail,    // magnitudes over many orders
-  Peaked,       // one element of each row far above the rest
-  Constant,     // all equal
+  Levels,    // each row about a level of its own, up to 60; between bounds, some rows at the one or the other
+  Peaked,    // one element of each row far above the rest
+  Constant,  // all equal
   Zeros,
   Ties,           // few distinct values
   SmallIntegers,  // every sum exact
