@@ -185,6 +185,8 @@ bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& faile
 
 bool TrialRunner::confirm(Trial& trial, TrialResult& failed) {
   if (failed.findings.empty()) return false;
+  // What waits for ever was perhaps seen by a call that had longer than those of its trial have (never_ends).
+  timeout_ = std::max(timeout_, kCauseCalls * failed.seconds);
   const Kind kind = failed.findings.front().kind;
   if (trial.sampled && kind == Kind::Timeout && options_.device == subject::Device::Cuda)
     return true;        // giant_unended() has seen it twice

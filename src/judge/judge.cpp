@@ -75,11 +75,16 @@ Failure find_failure(const Measured& measured) {
   return failure;
 }
 
+// Elements whose differences say what the errors are: those of the statistics, and all that fail.
+bool is_telling(const Element& element) {
+  return element.counts || !element.admitted;
+}
+
 // How far differences lean away from (+1) or toward (-1) zero.
 double lean(const Measured& measured) {
   double sum = 0, total = 0;
   for (const Element& element : measured.elements) {
-    if (!element.counts || element.value == 0) continue;
+    if (!is_telling(element) || element.value == 0) continue;
     sum += element.difference * (element.value > 0 ? 1 : -1);
     total += std::abs(element.difference);
   }
@@ -92,7 +97,8 @@ bool one_ulp_off(const Measured& measured, Margins& margins) {
   const bool fine = numerics::unit_roundoff(contract::info(measured.dtype).format) < kFineUnit;
   double off = 0, all = 0, largest = 0;
   for (const Element& element : measured.elements) {
-    if (!element.counts) continue;
+    if (!is_telling(element)) continue;
+    if (!(element.scale > 0)) return false;  // outside, and not for want of digits
     largest = std::max(largest, std::abs(element.difference));
     off += element.difference != 0;
     all += 1;

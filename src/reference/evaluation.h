@@ -244,6 +244,8 @@ class Evaluator {
   void write_choice(int definition_id, const int64_t* elements, int n, const Elements& out);
   Lanes logical(Batch& batch, const Node& node);
   Batch select(const Batch& batch, const int* lanes, int n);
+  // … which notes the sums that it loads, if `batch` does, in a place of its own.
+  Batch select_with_terms(const Batch& batch, const int* lanes, int n);
 
   // reduce.cpp: sums and extremes over batches
   using Loops = std::vector<int>;  // variables, outermost first

@@ -85,6 +85,14 @@ Batch Evaluator::select(const Batch& batch, const int* lanes, int n) {
   return result;
 }
 
+Batch Evaluator::select_with_terms(const Batch& batch, const int* lanes, int n) {
+  Batch result = select(batch, lanes, n);
+  if (!batch.terms) return result;
+  result.terms = arena_.get<double>(n);
+  std::fill_n(result.terms, n, 1.0);
+  return result;
+}
+
 void Evaluator::compute(int definition_id, const int64_t* elements, int n, const Elements& out) {
   const Arena::Mark mark = arena_.mark();
   const Definition& made = definition(definition_id);
@@ -331,8 +339,13 @@ Lanes Evaluator::conditional(Batch& batch, const Node& node) {
   Lanes branches[2];
   for (const int way : {0, 1}) {
     if (count[way] == 0) continue;
-    Batch part = select(batch, lanes[way], count[way]);
+    Batch part = select_with_terms(batch, lanes[way], count[way]);
     const Lanes value = eval(part, way == 1 ? node.b : node.c);
+    if (batch.terms)
+      for (int j = 0; j < count[way]; ++j) {
+        double& terms = batch.terms[lanes[way][j]];
+        terms = std::max(terms, part.terms[j]);
+      }
     r.bits = std::max(r.bits, value.bits);
     if (value.b) math.need_budget(r, n);
     if (value.f || condition.f) math.need_flags(r, n);

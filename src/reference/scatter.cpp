@@ -274,7 +274,7 @@ void Evaluator::assign_scatter(Batch& batch, const int64_t* elements, const Elem
   }
   if (count < n) keep_previous(batch, elements, out);
   if (count == 0) return;
-  Batch part = select(batch, assigned, count);
+  Batch part = select_with_terms(batch, assigned, count);
   for (std::size_t v = 0; v < lists.looped.size(); ++v) {
     part.index[lists.looped[v]] = arena_.get<int64_t>(count);
     for (int j = 0; j < count; ++j)
@@ -294,6 +294,7 @@ void Evaluator::assign_scatter(Batch& batch, const int64_t* elements, const Elem
     out.b[l] = compact.b[j];
     out.s[l] = compact.s[j];
     out.magnitude[l] = compact.magnitude[j];
+    if (batch.terms) out.terms[l] = std::max(out.terms[l], part.terms[j]);
     out.f[l] = compact.f[j];
   }
 }

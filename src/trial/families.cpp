@@ -41,8 +41,12 @@ constexpr int64_t kSmallRows = 4;
 constexpr double kCancellingFactor = 8;
 constexpr double kTailWidth = 2;   // standard deviation of the natural log of magnitudes
 constexpr double kSharpWidth = 8;  // the same of probabilities: those of a sharp softmax
-constexpr double kPeak = 16;       // above the rest of the row
-constexpr int64_t kMostTie = 1;    // the negative of it is the least
+// Of rows: beside 1, exp(-level) is a good part, has half of its digits in f32, has none, and is next to nothing; sums of
+// exp(level) are finite. Rows of a range are at its ends, or natural, equally often.
+constexpr double kLevels[] = {3, 11, 18, 30, 60};
+constexpr int64_t kRowsOfRange = 3;
+constexpr double kPeak = 16;     // above the rest of the row
+constexpr int64_t kMostTie = 1;  // the negative of it is the least
 // The large mean, with noise of 1: of formats with more than kHalfPrecision bits, and of others.
 constexpr int kHalfPrecision = 11;  // of f16, bits
 // The same in all inputs: what cancels between two of them (a distance as a difference of squares) shows nowhere else.
@@ -85,6 +89,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::LargeMean, "large-mean", "a large mean with a small variance"},
     {Family::Cancelling, "cancelling", "pairs that cancel"},
     {Family::HeavyTail, "heavy-tail", "magnitudes over many orders"},
+    {Family::Levels, "levels", "each row about a level of its own, or at an end of its range"},
     {Family::Peaked, "peaked", "one element of each row far above the rest"},
     {Family::Constant, "constant", "all equal"},
     {Family::Zeros, "zeros", "all zero"},
@@ -233,6 +238,7 @@ class FloatDrawing {
     if (r % 4 == 1) peak_ = grid_.columns - 1 - peak_ % kTail % std::max<int64_t>(1, grid_.columns);
     if (r % 4 == 2) peak_ = 0;
     if (family_ == Family::Ties) ties_ = random_.between(-1, 1);
+    if (family_ == Family::Levels) draw_level();
   }
 
   double value(int64_t r, int64_t c) {
@@ -263,6 +269,8 @@ class FloatDrawing {
       case Family::Peaked:
         return kind() == ValuesKind::Probabilities ? double(c == peak_)
                                                    : natural(c) + (c == peak_ ? kPeak : 0);
+      case Family::Levels:
+        return level(c);
       case Family::Constant:
         return constant_;
       case Family::Zeros:
@@ -308,6 +316,17 @@ class FloatDrawing {
     const bool may_be_negative = kind() != ValuesKind::RealRange || spec_.values.low < 0;
     if (value == 0) return c > 0 && may_be_negative && random_.chance(0.5) ? -0.0 : 0.0;
     return ties_ == 0 ? value : std::copysign(value, static_cast<double>(ties_));
+  }
+
+  void draw_level() { level_ = random_.between(0, 2 * std::ssize(kLevels) * kRowsOfRange - 1); }
+  double level(int64_t c) {
+    if (grid_.rows == 1) draw_level();  // each element is a row
+    if (kind() != ValuesKind::RealRange) {
+      const double size = kLevels[static_cast<std::size_t>(level_ / 2) % std::size(kLevels)];
+      return (level_ % 2 == 0 ? size : -size) + natural(c);
+    }
+    const int64_t end = level_ % kRowsOfRange;
+    return end == 0 ? lowest() : end == 1 ? highest() : natural(c);
   }
 
   double cancelling(int64_t c) {
@@ -441,7 +460,8 @@ class FloatDrawing {
   double constant_ = 1, last_ = 0, max_ = 0, below_ = 1, far_below_ = 1;
   int precision_ = 8;
   int64_t peak_ = 0;
-  int64_t ties_ = 0;  // the sign of this row's numbers beside 0; 0: both
+  int64_t level_ = 0;  // of this row
+  int64_t ties_ = 0;   // the sign of this row's numbers beside 0; 0: both
 };
 
 }  // namespace
@@ -473,12 +493,13 @@ std::vector<Family> families_of_values(const TensorSpec& spec) {
   using enum Family;
   switch (spec.values.kind) {
     case ValuesKind::Real:
-      return {Natural,       SameSign,   Negative, NonzeroMean, LargeMean,  Peaked,      Outliers,
-              SmallIntegers, Cancelling, Constant, IndexCoded,  SmallScale, HeavyTail,   LargeScale,
-              Ties,          Zeros,      Ramp,     Huge,        Subnormal,  NearOverflow};
+      return {Natural,       SameSign,   Negative, NonzeroMean, LargeMean,  Peaked,       Outliers,
+              SmallIntegers, Cancelling, Constant, IndexCoded,  SmallScale, HeavyTail,    LargeScale,
+              Ties,          Zeros,      Ramp,     Huge,        Subnormal,  NearOverflow, Levels};
     case ValuesKind::Activations:
-      return {Natural,    SameSign, Negative,   NonzeroMean, LargeMean,  Peaked, Outliers, SmallIntegers,
-              Cancelling, Constant, IndexCoded, HeavyTail,   SmallScale, Ties,   Zeros,    Ramp};
+      return {Natural,    SameSign,      Negative,   NonzeroMean, LargeMean,  Peaked,
+              Outliers,   SmallIntegers, Cancelling, Constant,    IndexCoded, HeavyTail,
+              SmallScale, Ties,          Zeros,      Ramp,        Levels};
     case ValuesKind::Gradients:
       return {Natural,    SameSign,  Negative, SmallScale, Outliers,   SmallIntegers,
               Cancelling, HeavyTail, Constant, Zeros,      IndexCoded, Subnormal};
@@ -490,7 +511,7 @@ std::vector<Family> families_of_values(const TensorSpec& spec) {
     case ValuesKind::Probabilities:
       return {Natural, HeavyTail, Peaked, Constant, Extremes, Zeros};
     case ValuesKind::RealRange:
-      return {Natural, SameSign, Extremes, Constant, SmallIntegers, Ties, Peaked, SmallScale};
+      return {Natural, SameSign, Extremes, Constant, SmallIntegers, Ties, Peaked, SmallScale, Levels};
     case ValuesKind::Tokens:
       return {Zipf, OneValue, FewValues, Uniform, Permuted, Extremes};
     case ValuesKind::Index:

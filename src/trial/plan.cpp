@@ -1,6 +1,7 @@
 #include "trial/plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@ std::string kind_of(const Trial& trial) {
   std::string text;
   for (const auto& [input, family] : trial.families)
     if (family != Family::Natural) text += fmt::format("{} {},", input, to_string(family));
+  for (const auto& [input, sizes] : trial.runs) text += fmt::format("{} {},", input, fmt::join(sizes, "/"));
   for (const std::string& kind : kinds_of(trial.condition)) text += kind + ",";
   return text;
 }
@@ -173,6 +175,7 @@ void Plan::build() {
     add_edges();
     add_corners();
     add_thresholds();
+    add_runs();
     add_model_sizes();
     add_wide();
     add_giant();
@@ -337,6 +340,7 @@ PlannedTrial Plan::random_trial(const Affordable& affordable) {
   add(kRandom, std::move(shape), random_families(), condition);
   PlannedTrial planned = std::move(stages_[0][0]);
   stages_.clear();
+  draw_runs(planned.trial, affordable);
   return planned;
 }
 

@@ -104,6 +104,7 @@ class Plan {
   void add_infinite_parts();
   void add_infinities_that_meet();
   void add_nan_times_zero();
+  void add_levels();
   void add_products_below();
   void add_families();
   void add_presence();
@@ -115,6 +116,11 @@ class Plan {
   void add_edges();
   void add_corners();
   void add_thresholds();
+  void add_runs();
+  void add_runs(const contract::TensorSpec& spec, const std::vector<int64_t>& sizes, bool required);
+  void add_alike(const contract::TensorSpec& spec, int64_t size);
+  void require_run(const contract::TensorSpec& spec, int64_t size, int64_t count);
+  void draw_runs(Trial& trial, const Affordable& affordable);
   void add_joint(std::vector<contract::Shape> shapes);
   void add_model_sizes();
   void add_wide();

@@ -183,6 +183,24 @@ inline constexpr std::size_t kMostThresholds = 32;
 inline constexpr double kMostJointElements = 4e7;
 inline constexpr int kMostLargeJoint = 3;
 
+// ---- Segments of chosen sizes ----
+
+// Rows of each size, next to each other: with 17 of them each remainder of a division by up to 17 is met. Pinned by
+// Runs.MeetEveryRemainderOfARow (tests/trial/runs_test.cpp).
+inline constexpr int64_t kRun = 17;
+// Where all rows have one size: more than a usual block has threads; and sizes that this is tried with. Chosen.
+inline constexpr int64_t kAlikeRows = 300;
+inline constexpr std::size_t kMostAlike = 4;
+// Halvings of that number where the size is large.
+inline constexpr int kMostFewer = 4;
+// Sizes of one trial, and trials by sizes that a pass does not require, of each input. Chosen.
+inline constexpr std::size_t kMostSizesAtOnce = 24, kMostOtherRuns = 8;
+// The other dims of these trials.
+inline constexpr int64_t kBesideRun = 5;
+// Of random trials, the inputs that are in runs; and of how many sizes at most. Chosen.
+inline constexpr double kRunsShare = 0.3;
+inline constexpr int64_t kMostRandomSizes = 3;
+
 // ---- Wide shapes ----
 
 // Dims where signed and unsigned 16-bit numbers end, the larger first; and how far beyond them a dim is.

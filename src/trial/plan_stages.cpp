@@ -58,6 +58,22 @@ void note_ordering(const contract::Expr& expr, Ordering& found) {
     found.orders |= std::find(std::begin(kOrders), std::end(kOrders), expr.name) != std::end(kOrders);
   for (const contract::ExprPtr& child : expr.children) note_ordering(*child, found);
 }
+// Whether a formula takes an exponential or what is one in part.
+bool takes_exponentials(const contract::Expr& expr) {
+  static constexpr std::string_view kExponentials[] = {"exp",     "exp2", "expm1",   "log1p",
+                                                       "sigmoid", "tanh", "softplus"};
+  return (expr.kind == contract::ExprKind::Call &&
+          std::ranges::find(kExponentials, expr.name) != std::end(kExponentials)) ||
+         std::ranges::any_of(expr.children,
+                             [](const contract::ExprPtr& child) { return takes_exponentials(*child); });
+}
+bool takes_exponentials(const Contract& contract) {
+  const auto& formula = contract.reference.formula;
+  return !formula || std::ranges::any_of(formula->statements, [](const contract::Statement& one) {
+    return takes_exponentials(*one.body);
+  });
+}
+
 bool orders_numbers(const Contract& contract) {
   const auto& formula = contract.reference.formula;
   if (!formula) return true;  // it may
@@ -68,6 +84,14 @@ bool orders_numbers(const Contract& contract) {
     note_ordering(*one.body, found);
   }
   return found.reduces && found.orders;
+}
+
+// Whether each of these inputs is of its family.
+bool holds(const Trial& trial, const Families& families) {
+  return std::ranges::all_of(families, [&](const auto& wanted) {
+    const auto found = trial.families.find(wanted.first);
+    return found != trial.families.end() && found->second == wanted.second;
+  });
 }
 
 // Any number of a float may be NaN or infinite: `values` bounds the finite ones.
@@ -357,12 +381,7 @@ void Plan::add_infinities_that_meet() {
     requirements_.add(RequirementGroup::Inputs,
                       even == odd ? fmt::format("{} in all inputs at once", to_string(even))
                                   : std::string("infinities of both signs in all inputs at once"),
-                      [families](const Trial& trial) {
-                        return std::ranges::all_of(families, [&](const auto& wanted) {
-                          const auto found = trial.families.find(wanted.first);
-                          return found != trial.families.end() && found->second == wanted.second;
-                        });
-                      });
+                      [families](const Trial& trial) { return holds(trial, families); });
   }
 }
 
@@ -395,6 +414,7 @@ void Plan::add_families() {
   }
   add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
       all(contract_, Family::HeavyTail), rotating_condition());
+  add_levels();
   add_products_below();
   add_presence();
   add_cases();
@@ -410,6 +430,18 @@ void Plan::add_families() {
       add("input families", shape, {{spec->name, known[i]}}, rotating_condition());
     }
   }
+}
+
+// What a formula makes of 1 + exp(-x) is lost where x is large, and shows only in rows in which nothing else is added: all of x
+// large, and all of what it is multiplied with at an end of its range (targets of 1).
+void Plan::add_levels() {
+  if (!takes_exponentials(contract_)) return;
+  const Families families = all(contract_, Family::Levels);
+  if (std::ranges::none_of(families, [](const auto& one) { return one.second == Family::Levels; })) return;
+  add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), families,
+      rotating_condition());
+  requirements_.add(RequirementGroup::Inputs, "levels in all inputs at once",
+                    [families](const Trial& trial) { return holds(trial, families); });
 }
 
 // All products of two inputs, such as the scores of attention, are far below zero only where one input is and the others
@@ -432,12 +464,7 @@ void Plan::add_products_below() {
           rotating_condition());
       requirements_.add(RequirementGroup::Inputs,
                         fmt::format("{} {}, the others of one sign", spec->name, to_string(family)),
-                        [families](const Trial& trial) {
-                          return std::ranges::all_of(families, [&](const auto& wanted) {
-                            const auto found = trial.families.find(wanted.first);
-                            return found != trial.families.end() && found->second == wanted.second;
-                          });
-                        });
+                        [families](const Trial& trial) { return holds(trial, families); });
     }
   }
 }

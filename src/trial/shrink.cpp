@@ -118,6 +118,28 @@ class Search {
       candidate.families[name] = Family::Natural;
       progress |= attempt(std::move(candidate));
     }
+    return simplify_runs() || progress;
+  }
+
+  // None; or one size throughout.
+  bool simplify_runs() {
+    bool progress = false;
+    const auto runs = best_.trial.runs;
+    for (const auto& [name, sizes] : runs) {
+      Trial without = best_.trial;
+      without.runs.erase(name);
+      if (attempt(std::move(without))) {
+        progress = true;
+        continue;
+      }
+      for (std::size_t i = 0; sizes.size() > 1 && i < sizes.size(); ++i) {
+        Trial alone = best_.trial;
+        alone.runs[name] = {sizes[i]};
+        if (!attempt(std::move(alone))) continue;
+        progress = true;
+        break;
+      }
+    }
     return progress;
   }
 

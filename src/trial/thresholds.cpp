@@ -110,6 +110,8 @@ Thresholds::Thresholds(const Contract& contract, SizeConstants constants)
     : contract_(contract), constants_(std::move(constants)) {
   std::vector<int64_t>&compared = constants_.compared, &mentioned = constants_.mentioned;
   // With a remainder (`n > 1024 && n % 2 == 0`) the size beyond an ordinary constant is no ordinary one.
+  all_ = compared;
+  keep_first(all_, kMostCompared);
   beyond_ = compared;
   std::erase_if(beyond_, [](int64_t c) { return c <= kMostSmall; });
   std::stable_partition(beyond_.begin(), beyond_.end(), [](int64_t c) { return !is_ordinary(c); });
@@ -174,6 +176,33 @@ std::vector<int64_t> Thresholds::values(const Dim& dim) const {
     values.add(c);
   }
   return values.take();
+}
+
+Thresholds::Sizes Thresholds::sizes(int64_t most) const {
+  Dim any;  // a size is no dim, but it has the same interesting values
+  any.min = 0;
+  any.max = std::max<int64_t>(most, 1);
+  Values wanted(any), others(any);
+  for (const int64_t size : tile_edges(any)) wanted.add(size);
+  for (const int64_t c : all_)
+    for (const int64_t size : {c - 1, c, c + 1}) wanted.add(size);
+  for (const int64_t size : required(any)) wanted.add(size);
+  Sizes sizes;
+  sizes.required = wanted.take();
+  for (const int64_t size : values(any))
+    if (std::find(sizes.required.begin(), sizes.required.end(), size) == sizes.required.end())
+      others.add(size);
+  sizes.others = others.take();
+  std::sort(sizes.required.begin(), sizes.required.end());
+  std::sort(sizes.others.begin(), sizes.others.end());
+  return sizes;
+}
+
+std::vector<int64_t> Thresholds::beyond(int64_t most) const {
+  std::vector<int64_t> sizes = beyond_;
+  std::erase_if(sizes, [&](int64_t c) { return c >= most; });
+  for (int64_t& size : sizes) ++size;
+  return sizes;
 }
 
 // What to combine with other dims: beyond each threshold, and each remainder, in turn, so that neither crowds

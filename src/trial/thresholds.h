@@ -20,6 +20,13 @@ class Thresholds {
   std::vector<int64_t> values(const contract::Dim& dim) const;
   // Of these, and before the others, those that a pass requires.
   std::vector<int64_t> required(const contract::Dim& dim) const;
+  // Sizes of segments, none above `most`, the smallest first: about the constants, with the remainders, and where tiles end.
+  struct Sizes {
+    std::vector<int64_t> required, others;
+  };
+  Sizes sizes(int64_t most) const;
+  // Just beyond a constant, the most telling first.
+  std::vector<int64_t> beyond(int64_t most) const;
   // One shape for each pair of dims that pass a threshold, or have a remainder, together; other dims are
   // small.
   std::vector<contract::Shape> pairs() const;
@@ -36,6 +43,7 @@ class Thresholds {
 
   const contract::Contract& contract_;
   SizeConstants constants_;
+  std::vector<int64_t> all_;     // compared with, the ordinary ones among them
   std::vector<int64_t> beyond_;  // compared with: beyond which sizes with a remainder are required
   std::vector<Residue> joint_;   // remainders that one size can have at once, as one
 };

@@ -1,6 +1,7 @@
 #include "trial/trial.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -9,6 +10,7 @@
 #include "base/random.h"
 #include "base/schedule.h"
 #include "trial/families.h"
+#include "trial/runs.h"
 #include "trial/sparse.h"
 
 namespace assay::trial {
@@ -145,6 +147,8 @@ std::string to_string(const Trial& trial) {
   for (const auto& [name, family] : trial.families) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }
+  for (const auto& [name, sizes] : trial.runs)
+    text += fmt::format(", {} in runs of {}", name, fmt::join(sizes, "/"));
   if (!trial.sparse.empty()) text += fmt::format(", few rows of {}", trial.sparse);
   if (trial.sampled) text += ", a sample of the blocks";
   for (const auto& [name, scalar] : trial.scalars) {
@@ -188,6 +192,7 @@ Json to_json(const Trial& trial) {
   json["shape"] = shape;
   json["scalars"] = scalars;
   json["inputs"] = families;
+  if (!trial.runs.empty()) json["runs"] = trial.runs;
   json["seed"] = trial.seed;
   json["condition"] = condition;
   if (!trial.sparse.empty()) json["sparse"] = trial.sparse;
@@ -206,6 +211,15 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
     }
     for (const auto& [name, value] : json.at("inputs").items()) {
       if (!family_named(value.get<std::string>(), trial.families[name])) return bad("inputs");
+    }
+    if (const auto runs = json.find("runs"); runs != json.end()) runs->get_to(trial.runs);
+    for (const auto& [name, sizes] : trial.runs) {
+      const contract::TensorSpec* spec = contract.tensor(name);
+      const auto negative = [&](int64_t size) {
+        return size < 0 && spec->values.kind == contract::ValuesKind::Offsets;
+      };
+      if (!spec || !has_sizes(*spec) || sizes.empty() || std::ranges::any_of(sizes, negative))
+        return bad("runs");
     }
     trial.seed = json.at("seed").get<uint64_t>();
     trial.sparse = json.value("sparse", "");
@@ -286,8 +300,10 @@ Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& tr
     const Family drawn = family == trial.families.end() ? Family::Natural : family->second;
     const uint64_t seed = mix(trial.seed, hash(spec->name));
     const bool few = is_sparse(*spec, trial) || names_sparse_rows(*spec, trial);
-    auto tensor =
-        few ? draw_sparse(contract, *spec, trial, drawn, seed) : draw(*spec, trial.shape, drawn, seed);
+    const auto runs = trial.runs.find(spec->name);
+    auto tensor = few                        ? draw_sparse(contract, *spec, trial, drawn, seed)
+                  : runs != trial.runs.end() ? draw_runs(*spec, trial.shape, runs->second)
+                                             : draw(*spec, trial.shape, drawn, seed);
     if (!tensor) return tensor.error();
     bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(*tensor));
   }

@@ -13,6 +13,7 @@
 //   work.h      what a trial costs         sparse.h  tensors larger than memory
 //   giant.h     shapes at all corners      generated_inputs.h  their inputs, made as they are read
 //   requirements.h  what a pass requires   plan_limits.h  every number of the plan
+//   runs.h  segments of chosen lengths
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,9 @@ enum class Family : uint8_t {
   LargeMean,    // a large mean with a small variance
   Cancelling,   // +a and -a in pairs
   HeavyTail,    // magnitudes over many orders
-  Peaked,       // one element of each row far above the rest
-  Constant,     // all equal
+  Levels,    // each row about a level of its own, up to 60; between bounds, some rows at the one or the other
+  Peaked,    // one element of each row far above the rest
+  Constant,  // all equal
   Zeros,
   Ties,           // few distinct values
   SmallIntegers,  // every sum exact
@@ -138,6 +140,8 @@ struct Trial {
   contract::Shape shape;
   std::map<std::string, contract::Scalar, std::less<>> scalars;
   std::map<std::string, Family, std::less<>> families;  // by input; missing: Natural
+  // By input, in place of its family: the lengths of its segments between offsets, or its integers (runs.h).
+  std::map<std::string, std::vector<int64_t>, std::less<>> runs;
   uint64_t seed = 1;
   Condition condition;
   std::string sparse;    // the dim whose tensors hold few rows (sparse.h); empty: none

@@ -42,6 +42,23 @@ DONE:
 }
 )";
 
+// One thread that waits until somebody writes a 1.
+constexpr const char* kWait = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .pred %p;
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [x];
+NEXT:
+  atom.global.or.b32 %r1, [%rd1], 0;
+  setp.ne.u32 %p, %r1, 1;
+  @%p bra NEXT;
+  ret;
+}
+)";
+
 constexpr const char* kContract = R"toml([kernel]
 source = "k.ptx"
 global = "k"
@@ -73,6 +90,14 @@ class HangTest : public ::testing::Test {
   bool never_ends(const std::string& mask, std::optional<double> seconds) {
     std::string ptx = kCount;
     ptx.replace(ptx.find("MASK"), 4, mask);
+    return with_trials(ptx, [&](TrialRunner& trials) {
+      trials.set_time_left(seconds);
+      return trials.never_ends(trial_, result_);
+    });
+  }
+
+  template <class Ask>
+  bool with_trials(const std::string& ptx, Ask ask) {
     std::ofstream(folder_ / "k.ptx") << ptx;
     auto contract = contract::parse(kContract, (folder_ / "k.toml").string());
     EXPECT_TRUE(contract) << contract.error().text();
@@ -85,8 +110,7 @@ class HangTest : public ::testing::Test {
     options.runner.cudart = std::string(kBinaryFolder) + "/lib";
     TrialRunner trials(*contract, *reference, *built.subject, options);
     trial_.shape = {{"n", 1000}};
-    trials.set_time_left(seconds);
-    return trials.never_ends(trial_, result_);
+    return ask(trials);
   }
 
   fs::path folder_;
@@ -111,6 +135,19 @@ TEST_F(HangTest, ACallThatEndsIsSaidToEnd) {
 TEST_F(HangTest, WithoutTimeNothingIsDecided) {
   EXPECT_FALSE(never_ends("0x7f", 0.001));
   EXPECT_TRUE(result_.unexplained);
+}
+
+// A deadlock that a call of several seconds showed shows again, though the trial's own calls have less.
+TEST_F(HangTest, AWaitThatWasSeenIsGivenTheTimeToShowAgain) {
+  trial_.shape = {{"n", 4}};
+  Finding seen;
+  seen.kind = Kind::Deadlock;
+  result_.findings = {seen};
+  result_.seconds = 10;
+  EXPECT_TRUE(with_trials(kWait, [&](TrialRunner& trials) {
+    trials.set_timeout(0.5);
+    return trials.confirm(trial_, result_);
+  }));
 }
 
 }  // namespace

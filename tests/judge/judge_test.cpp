@@ -296,6 +296,46 @@ TEST(Rounding, TowardZeroInF32IsBiased) {
   }
 }
 
+// Sums of one number times others: long ones take no part in statistics, as their roundings are alike. All are right but a
+// long one without its last term; of the short ones, one is the number below, as in another order of its additions.
+TEST(Rounding, ALostTermIsNoBiasThoughTheRestOfTheOutputLeans) {
+  const auto contract = contract::parse(
+      contract_of("val, col, off, x, y", "R = { min = 1, max = 1000 }\nZ = { min = 0, max = 100000 }",
+                  {{"val", "f32", "Z", ""},
+                   {"col", "i32", "Z", "values = \"index(1)\"\n"},
+                   {"off", "i32", "R + 1", "values = \"offsets(Z)\"\n"},
+                   {"x", "f32", "1", ""},
+                   {"y", "f32", "R", "role = \"out\"\n"}},
+                  "y[r] = sum[j in off[r]..off[r + 1]](val[j] * x[col[j]])"));
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  ASSERT_TRUE(reference) << reference.error().text();
+  constexpr int64_t kRows = 6, kLengths[kRows] = {100, 3, 257, 120, 5, 90}, kCut = 2, kBelow = 4;
+  trial::Trial trial = plain_trial(*contract, 5);
+  int64_t total = 0;
+  for (const int64_t length : kLengths) total += length;
+  trial.shape = {{"R", kRows}, {"Z", total}};
+  auto bindings = trial::make_inputs(*contract, trial);
+  ASSERT_TRUE(bindings);
+  Tensor off = Tensor::zeros(DType::i32, {kRows + 1});
+  for (int64_t r = 0; r < kRows; ++r) off.store_int(r + 1, off.load_int(r) + kLengths[r]);
+  const Call call{*contract, *bindings};
+  const std::vector<float> val = call.in("val"), x = call.in("x");
+  Tensor y = call.out("y");
+  for (int64_t r = 0; r < kRows; ++r) {
+    float sum = 0;
+    for (int64_t j = off.load_int(r); j < off.load_int(r + 1) - (r == kCut); ++j)
+      sum = std::fma(val[static_cast<std::size_t>(j)], x[0], sum);
+    y.store(r, r == kBelow ? std::nextafterf(sum, 0.0f) : sum);
+  }
+  bindings->inputs["off"] = std::make_shared<const Tensor>(std::move(off));
+  const auto judgement =
+      judge(*contract, *reference, *bindings, {{"y", std::make_shared<const Tensor>(std::move(y))}}, {});
+  ASSERT_TRUE(judgement);
+  ASSERT_EQ(judgement->findings.size(), 1u);
+  EXPECT_EQ(judgement->findings[0].kind, Kind::WrongResult) << message(judgement->findings[0]);
+}
+
 TEST(Sample, HoldsEdgesAndExtremes) {
   Tensor tensor = Tensor::zeros(DType::f32, {5000, 100});
   tensor.store(3210 * 100 + 50, 1e6);

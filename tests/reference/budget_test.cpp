@@ -225,6 +225,49 @@ formula = "y[n] = sum[d](x[d, n])"
   }
 }
 
+// The number of terms goes through a quotient, a branch that only some elements take, and an assignment to places.
+TEST(Budget, ASumInABranchHasItsTerms) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+D = { min = 1, max = 20000 }
+N = { min = 1, max = 1000 }
+[tensors.x]
+dtype = "f32"
+shape = ["D", "N"]
+[tensors.skip]
+dtype = "i32"
+shape = ["N"]
+values = "mask"
+[tensors.place]
+dtype = "i32"
+shape = ["N"]
+values = "index(N + 1)"
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[tensors.z]
+dtype = "f32"
+shape = ["N + 1"]
+role = "inout"
+[reference]
+formula = """
+y[n] = if skip[n] > 0 then 0 else sum[d](x[d, n]) / D
+z[place[n]] = sum[d](x[d, n])
+"""
+)toml",
+                                                 "\"y\", \"z\""));
+  constexpr int64_t kTerms = 500, kSums = 5;
+  Bindings bindings;
+  bindings.shape = {{"D", kTerms}, {"N", kSums}};
+  bindings.inputs["x"] = normal(DType::f32, {kTerms, kSums}, 3);
+  bindings.inputs["z"] = normal(DType::f32, {kSums + 1}, 4);
+  bindings.inputs["skip"] = share(Tensor::of(DType::i32, {kSums}, std::vector<double>{0, 1, 0, 1, 0}));
+  bindings.inputs["place"] = share(Tensor::of(DType::i32, {kSums}, std::vector<double>{3, 1, 0, 5, 4}));
+  const double n = kTerms;
+  EXPECT_EQ(expected(contract, bindings, "y").terms, (std::vector<double>{n, 1, n, 1, n}));
+  EXPECT_EQ(expected(contract, bindings, "z").terms, (std::vector<double>{n, n, 1, n, n, n}));
+}
+
 float two_pass_variance(const Floats& x, const Sum& sum, float& mu) {
   mu = sum(x) / static_cast<float>(x.size());
   Floats squares;

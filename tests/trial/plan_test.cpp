@@ -314,6 +314,52 @@ formula = ")" + formula + "\"\n";
   EXPECT_EQ(trials_of("y[i] = sum[j](x[j] * z[j] + i)"), 0u);
 }
 
+// log(1 + exp(-x)) loses what log1p keeps where x is large, which shows where all targets of a row are 1.
+TEST(Plan, HasRowsOfLargeNumbersBesideRowsAtTheEndsOfARange) {
+  const auto large_beside_one = [](const std::string& formula) {
+    const std::string text = R"toml([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "t", "y"]
+[dims]
+R = { min = 1, max = 5000 }
+C = { min = 8, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["R", "C"]
+[tensors.t]
+dtype = "f32"
+shape = ["R", "C"]
+values = "real(0, 1)"
+[tensors.y]
+dtype = "f32"
+shape = ["R"]
+role = "out"
+[reference]
+formula = ")toml" + formula + "\"\n";
+    const auto contract = contract::parse(text);
+    EXPECT_TRUE(contract) << contract.error().text();
+    int rows = 0;
+    Plan plan(*contract, {});
+    for (PlannedTrial planned = plan.next([](const Shape&, bool) { return true; }); planned.needed;
+         planned = plan.next([](const Shape&, bool) { return true; })) {
+      const auto inputs = make_inputs(*contract, planned.trial);
+      EXPECT_TRUE(inputs) << inputs.error().text();
+      const Tensor &x = *inputs->inputs.at("x"), &t = *inputs->inputs.at("t");
+      const int64_t columns = x.extents[1];
+      for (int64_t r = 0; r < x.extents[0]; ++r) {
+        bool all = true;
+        for (int64_t at = r * columns; at < (r + 1) * columns && all; ++at)
+          all = x.load(at) > 17 && x.load(at) < 80 && t.load(at) == 1;
+        rows += all;
+      }
+    }
+    return rows;
+  };
+  EXPECT_GE(large_beside_one("y[r] = sum[c](t[r, c] * softplus(-x[r, c]))"), 2);
+  EXPECT_EQ(large_beside_one("y[r] = sum[c](t[r, c] * x[r, c])"), 0);
+}
+
 TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
   const Contract contract =
       parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", "[require]\nnonfinite = \"ignore\"\n");

@@ -92,5 +92,22 @@ TEST(Shrink, LeavesASampleOfTheBlocksUnordered) {
   EXPECT_TRUE(shrink(contract, trial, [](const Trial&) { return true; }).trial.condition.ordered);
 }
 
+// Of the sizes of segments the one that matters, and none where none does.
+TEST(Shrink, KeepsTheSizeThatMatters) {
+  const Contract contract = with_input("i32", "integers(0, N)", R"(["M"])");
+  Trial trial;
+  trial.shape = {{"N", 300}, {"M", 96}};
+  trial.runs["x"] = {255, 256, 257};
+  const auto holds_257 = [&](const Trial& t) {
+    const auto found = t.runs.find("x");
+    return found != t.runs.end() && t.shape.at("N") >= 257 &&
+           std::find(found->second.begin(), found->second.end(), 257) != found->second.end();
+  };
+  const Shrunk shrunk = shrink(contract, trial, holds_257);
+  EXPECT_EQ(shrunk.trial.runs.at("x"), std::vector<int64_t>{257});
+  EXPECT_EQ(shrunk.trial.shape.at("M"), 8);
+  EXPECT_TRUE(shrink(contract, trial, [](const Trial&) { return true; }).trial.runs.empty());
+}
+
 }  // namespace
 }  // namespace assay::trial

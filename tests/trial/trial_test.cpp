@@ -250,6 +250,38 @@ TEST(Families, InfinitePartsAreRowsOrAll) {
 }
 
 // A range without integers has multiples of a power of two instead, so that products are exact and ties are met.
+TEST(Families, LevelsAreOfRowsAndOfBothSigns) {
+  Trial trial;
+  trial.shape = {{"N", 200}, {"M", 16}};
+  trial.families["x"] = Family::Levels;
+  std::set<int> sizes;
+  const Contract real = with_input("f32", "real");
+  const auto inputs = make_inputs(real, trial);
+  ASSERT_TRUE(inputs);
+  const Tensor& x = *inputs->inputs.at("x");
+  for (int64_t r = 0; r < 200; ++r) {
+    double mean = 0, farthest = 0;
+    for (int64_t c = 0; c < 16; ++c) mean += x.load(r * 16 + c) / 16;
+    for (int64_t c = 0; c < 16; ++c) farthest = std::max(farthest, std::abs(x.load(r * 16 + c) - mean));
+    EXPECT_LT(farthest, 6) << r;
+    sizes.insert(static_cast<int>(std::lround(mean / 6)));
+  }
+  EXPECT_EQ(sizes, (std::set<int>{-10, -5, -3, -2, -1, 0, 1, 2, 3, 5, 10}));
+  const Contract range = with_input("f32", "real(-2, 7)");
+  const auto bounded = make_inputs(range, trial);
+  ASSERT_TRUE(bounded);
+  int low = 0, high = 0, between = 0;
+  for (int64_t r = 0; r < 200; ++r) {
+    const double first = bounded->inputs.at("x")->load(r * 16),
+                 last = bounded->inputs.at("x")->load(r * 16 + 15);
+    low += first == -2 && last == -2;
+    high += first == 7 && last == 7;
+    between += first != last;
+  }
+  EXPECT_EQ(low + high + between, 200);
+  EXPECT_GT(std::min({low, high, between}), 40);
+}
+
 TEST(Families, SmallIntegersFitEveryRange) {
   const Contract contract = with_input("f32", "real(0.00001, 0.01)");
   const Tensor x = drawn(contract, kShape, Family::SmallIntegers);
