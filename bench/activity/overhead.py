@@ -149,7 +149,7 @@ def measure_program(options, folder):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("what", choices=["time", "table", "build", "size", "program"])
-    arguments.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
+    arguments.add_argument("--assay", type=os.path.abspath, default=str(ROOT / "build/release/bin/assay"))
     arguments.add_argument("--launches", type=int, help="500, or 100000 of a program")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--program", default="", help="to time, with its arguments; otherwise many.cu")
