@@ -88,6 +88,7 @@ std::string times_text(double error, double limit) {
 
 std::string number_text(DType dtype, double x) {
   if (!contract::is_float(dtype)) return fmt::format("{:.0f}", x);
+  if (x == 0 && std::signbit(x)) return "-0";  // the sign may be all that two results differ in
   return stored_text(dtype, x, std::numeric_limits<double>::infinity());
 }
 

@@ -38,6 +38,7 @@ TEST(Numbers, HaveTheFewestDigitsThatTheirTypeNeeds) {
       {DType::f16, 0.333251953125, "0.3333"},
       {DType::e4m3, 0.40625, "0.4"},
       {DType::f32, 0, "0"},
+      {DType::f32, -0.0, "-0"},
       {DType::f32, kNan, "NaN"},
       {DType::f32, kInf, "inf"},
       {DType::f32, -kInf, "-inf"},
