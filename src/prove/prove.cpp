@@ -18,6 +18,7 @@
 #include "prove/coverage.h"
 #include "prove/launch_log.h"
 #include "prove/messages.h"
+#include "prove/recording.h"
 #include "prove/values.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
@@ -222,6 +223,14 @@ class Prover {
     return fmt::format("{}", fmt::join(launch.text(), ", "));
   }
 
+  // All of it: what is printed leaves out what most launches have in common.
+  static std::string key_of(const Launch& launch) {
+    Relation alone;
+    alone.cases.emplace_back();
+    alone.cases.back().launches = {launch};
+    return relation_text(launch) + to_json(alone).dump();
+  }
+
   // Launches of the same kernel under the same relation are one.
   std::vector<Job> jobs() {
     std::vector<Job> jobs;
@@ -229,7 +238,7 @@ class Prover {
     for (const Case& one : relation_.cases) {
       for (const Launch& launch : one.launches) {
         const std::string text = relation_text(launch);
-        if (!seen.insert(launch.kernel + text).second) continue;
+        if (!seen.insert(key_of(launch)).second) continue;
         proof_.launches.push_back({launch.kernel, text});
         const auto found = find(launch.kernel);
         if (found)
@@ -666,6 +675,9 @@ class Prover {
     if (trial::may_be_better_aligned(contract_))
       proof_.assumptions.push_back(
           "the launch relation, which was checked for some alignments of the pointers, holds for all");
+    if (has_other_scalars(contract_))
+      proof_.assumptions.push_back(
+          "the launch relation, which was checked for some values of the scalars, holds for all");
     for (Obligation& obligation : proof_.obligations) {
       if (obligation.reason.empty() && !obligation.open.empty()) {
         obligation.reason = obligation.open.front().reason;

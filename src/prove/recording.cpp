@@ -54,19 +54,43 @@ bool is_refusal(int error) {
   return std::find(std::begin(kIllegal), std::end(kIllegal), error) != std::end(kIllegal);
 }
 
-// How the scalars that have a range are chosen together. Between its ends each has a number of its own: a launch that passes
-// the ends on, and nothing else, is no launch that passes a constant.
-enum Choice : size_t { kAllLow, kAllHigh, kAllBetween, kOddHigh, kEvenHigh, kChoices };
+// An integer whose range has so few values is tried at each: it may choose between kernels. Chosen.
+constexpr double kFewValues = 4;
+// Combinations of the scalars of which each value is tried, at one shape. Chosen: with more of them a recording takes too long.
+constexpr size_t kMostCombinations = 32;
 
-double chosen(const contract::ScalarSpec& scalar, size_t index, size_t choice) {
-  if (!scalar.is_range()) return scalar.values[choice % scalar.values.size()];
-  const size_t how = choice % kChoices;
-  if (how == kAllBetween) {
-    const double share = 1 / (2.3 + static_cast<double>(index));
+// Of a scalar of which each value is tried; empty: its range is too wide for that.
+std::vector<double> values_of(const contract::ScalarSpec& scalar) {
+  if (!scalar.is_range()) return scalar.values;
+  std::vector<double> values;
+  if (!contract::is_float(scalar.dtype) && scalar.high - scalar.low < kFewValues)
+    for (double value = scalar.low; value <= scalar.high; ++value) values.push_back(value);
+  return values;
+}
+
+// How the others are chosen together: all low, all high, all between, and for each binary digit of their numbers those high whose
+// number has it, and those that have it not. So of any two there is a choice where one is high and the other low. Between its
+// ends each has a number of its own: a launch that passes the ends on, and nothing else, is no launch that passes a constant.
+enum Choice : size_t { kAllLow, kAllHigh, kAllBetween, kByDigits };
+
+size_t choices_of_ranges(size_t scalars) {
+  if (scalars == 0) return 1;
+  size_t digits = 0;
+  while ((size_t{1} << digits) < scalars) ++digits;
+  return kByDigits + 2 * digits;
+}
+
+double chosen(const contract::ScalarSpec& scalar, size_t number, size_t choice) {
+  if (choice == kAllBetween) {
+    const double share = 1 / (2.3 + static_cast<double>(number));
     const double between = scalar.low + share * (scalar.high - scalar.low);
     return contract::is_float(scalar.dtype) ? between : std::floor(between);
   }
-  const bool high = how == kAllHigh || how == (index % 2 == 1 ? kOddHigh : kEvenHigh);
+  bool high = choice == kAllHigh;
+  if (choice >= kByDigits) {
+    const size_t digit = (choice - kByDigits) / 2, wanted = (choice - kByDigits) % 2;
+    high = (number >> digit & 1) == wanted;
+  }
   return high ? scalar.high : scalar.low;
 }
 
@@ -170,52 +194,58 @@ bool RecordedShapes::fits(const Shape& shape) const {
   return size && size->bytes < kMostRecordedBytes;
 }
 
+bool has_other_scalars(const Contract& contract) {
+  return std::any_of(contract.scalars.begin(), contract.scalars.end(),
+                     [](const contract::ScalarSpec& scalar) { return values_of(scalar).empty(); });
+}
+
 Recorder::Recorder(const Contract& contract, const subject::Subject& subject, const RelationOptions& options)
     : contract_(contract), runner_(contract, subject, recording(options)) {
   for (const contract::TensorSpec& tensor : contract.tensors)
     if (tensor.optional) optional_.push_back(contract::presence_of(tensor.name));
+  for (const contract::ScalarSpec& scalar : contract.scalars) {
+    if (std::find(optional_.begin(), optional_.end(), scalar.name) != optional_.end()) continue;
+    const size_t values = values_of(scalar).size();
+    (values > 0 ? listed_ : ranges_).push_back(&scalar);
+    if (combinations_ <= kMostCombinations) combinations_ *= std::max<size_t>(values, 1);
+  }
 }
 
 std::vector<RecordedCall> Recorder::record(const Shape& shape, Relation& relation) {
   std::vector<RecordedCall> calls;
   const size_t alignments = trial::may_be_better_aligned(contract_) ? kAlignments : 1;
   const size_t choices_of_tensors = size_t{1} << std::min(optional_.size(), kMostOptional);
+  const size_t choices = choices_of_ranges(ranges_.size());
   for (size_t given = 0; given < choices_of_tensors; ++given)
-    for (size_t choice = 0; choice < std::max(choices(), alignments); ++choice)
-      if (auto call = record(shape, relation, choice % choices(), choice % alignments, given))
-        calls.push_back(std::move(*call));
+    for (size_t listed = 0; listed < std::min(combinations_, kMostCombinations); ++listed)
+      for (size_t choice = 0; choice < std::max(choices, alignments); ++choice)
+        if (auto call =
+                record(shape, relation, listed, choice % choices, (choice + listed) % alignments, given))
+          calls.push_back(std::move(*call));
   return calls;
 }
 
 std::string Recorder::problem() const {
-  return optional_.size() <= kMostOptional
-             ? ""
-             : fmt::format("the contract has {} optional tensors", optional_.size());
+  if (optional_.size() > kMostOptional)
+    return fmt::format("the contract has {} optional tensors", optional_.size());
+  if (combinations_ > kMostCombinations)
+    return fmt::format("the values of the contract's scalars can be combined in {} ways", combinations_);
+  return "";
 }
 
-bool Recorder::is_presence(const contract::ScalarSpec& scalar) const {
-  return std::find(optional_.begin(), optional_.end(), scalar.name) != optional_.end();
-}
-
-// Of one scalar there are no others to differ from; and each value of those that have a list.
-size_t Recorder::choices() const {
-  size_t scalars = 0, most = 1;
-  for (const contract::ScalarSpec& scalar : contract_.scalars) {
-    if (is_presence(scalar)) continue;
-    scalars += scalar.is_range() || scalar.values.size() > 1;
-    most = std::max(most, scalar.values.size());
-  }
-  return std::max(most, scalars == 0 ? size_t{1} : scalars == 1 ? size_t{kAllBetween + 1} : size_t{kChoices});
-}
-
-std::optional<RecordedCall> Recorder::record(const Shape& shape, Relation& relation, size_t choice,
-                                             uint64_t alignment, size_t given) {
+std::optional<RecordedCall> Recorder::record(const Shape& shape, Relation& relation, size_t listed,
+                                             size_t choice, uint64_t alignment, size_t given) {
   contract::Bindings bindings;
   bindings.shape = shape;
-  for (size_t i = 0; i < contract_.scalars.size(); ++i) {
-    const contract::ScalarSpec& scalar = contract_.scalars[i];
-    bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, chosen(scalar, i, choice));
+  const auto bind = [&](const contract::ScalarSpec& scalar, double value) {
+    bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+  };
+  for (const contract::ScalarSpec* scalar : listed_) {
+    const std::vector<double> values = values_of(*scalar);
+    bind(*scalar, values[listed % values.size()]);
+    listed /= values.size();
   }
+  for (size_t i = 0; i < ranges_.size(); ++i) bind(*ranges_[i], chosen(*ranges_[i], i, choice));
   for (size_t i = 0; i < optional_.size(); ++i)
     bindings.scalars[optional_[i]] =
         contract::Scalar::of_int(contract::DType::boolean, (given >> i & 1) == 0);

@@ -39,28 +39,31 @@ class RecordedShapes {
   std::set<contract::Shape> seen_;
 };
 
+// Whether a scalar can have more values than are recorded.
+bool has_other_scalars(const contract::Contract& contract);
+
 class Recorder {
  public:
   Recorder(const contract::Contract& contract, const subject::Subject& subject,
            const RelationOptions& options);
 
-  // A call for each choice of the scalars, for some alignments of the tensors, and all of these with each choice of the
-  // optional tensors: what depends on a scalar differs between calls at one shape that were given the same tensors, and so has
+  // A call for each combination of the scalars that have few values, with some choices of the others and some alignments of
+  // the tensors, and all of these with each choice of the optional tensors: what depends on a scalar differs between calls at one shape that were given the same tensors, and so has
   // no expression over the dims. Fewer calls where the shape could not be recorded; `relation` says why.
   std::vector<RecordedCall> record(const contract::Shape& shape, Relation& relation);
 
-  // Why not every choice of the optional tensors can be recorded; empty: it can.
+  // Why not every choice of the optional tensors, or of the scalars that have few values, can be recorded; empty: it can.
   std::string problem() const;
 
  private:
-  bool is_presence(const contract::ScalarSpec& scalar) const;
-  size_t choices() const;
-  std::optional<RecordedCall> record(const contract::Shape& shape, Relation& relation, size_t choice,
-                                     uint64_t alignment, size_t given);
+  std::optional<RecordedCall> record(const contract::Shape& shape, Relation& relation, size_t listed,
+                                     size_t choice, uint64_t alignment, size_t given);
 
   const contract::Contract& contract_;
   subject::Runner runner_;
-  std::vector<std::string> optional_;  // by presence_of()
+  std::vector<std::string> optional_;                             // by presence_of()
+  std::vector<const contract::ScalarSpec*> listed_{}, ranges_{};  // each value of the former is tried
+  size_t combinations_ = 1;                                       // of their values, or more than are tried
 };
 
 }  // namespace assay::prove

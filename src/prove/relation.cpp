@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <deque>
 #include <set>
 
 #include "protocol/event.h"
+#include "prove/execute.h"
+#include "prove/lower.h"
 #include "prove/recording.h"
 #include "prove/separation.h"
+#include "prove/solve.h"
 
 namespace assay::prove {
 
@@ -28,6 +32,8 @@ constexpr size_t kMostAdded = 4;
 constexpr size_t kMostCasesByExtents = 12;
 constexpr size_t kCallsOfKeptMemory =
     8;  // chosen: from the smallest shape to the largest, with a few between
+constexpr double kUncoveredSeconds =
+    1.0;  // for the question whether a shape is of no case; few conditions on single dims
 
 using RecordedLaunch = protocol::RecordedLaunchEvent;
 
@@ -67,6 +73,7 @@ class Inference {
   Case one_case(const std::vector<const RecordedCall*>& records) {
     Case found;
     found.shapes = records.size();
+    found.given = records.front()->given;
     found.example = records.front()->shape;
     for (size_t i = 0; i < records.front()->operations.size(); ++i) {
       const Operation& first = records.front()->operations[i];
@@ -223,8 +230,11 @@ std::vector<std::string> Launch::text() const {
   }
   for (uint32_t at = 0; at < parameter_bytes; at += 4) {
     if (pointers.contains(at) || (at >= 4 && pointers.contains(at - 4))) continue;
-    const auto known = words.find(at);
-    if (known != words.end())
+    // Of 64 bits the lower 32 say all where each half is known.
+    const auto known = words.find(at), both = pairs.find(at);
+    if (both != pairs.end() && (known == words.end() || !words.contains(at + 4)))
+      lines.push_back(fmt::format("parameter {} = {}", at, prove::text(*both->second)));
+    else if (known != words.end())
       lines.push_back(fmt::format("parameter {} = {}", at, prove::text(*known->second)));
   }
   return lines;
@@ -290,6 +300,41 @@ void check_inference(const std::vector<const RecordedCall*>& used, Relation& rel
       relation.gaps.push_back(fmt::format("no launch relation was found that holds at {}: {}",
                                           contract::to_string(call->shape), difference));
   }
+}
+
+// A shape that the contract promises and that no case is for, of those calls that are given the same optional tensors as a
+// case's. The ends of a range lie where the host code was seen to change on one line of shapes, and elsewhere they may lie
+// elsewhere.
+struct Uncovered {
+  enum class Kind : uint8_t { None, Found, Undecided } kind = Kind::None;
+  Shape shape{};
+};
+Uncovered uncovered(const Relation& relation, const Contract& contract, Solver& solver) {
+  std::map<Shape, std::vector<const Case*>> by_given;
+  for (const Case& one : relation.cases) by_given[one.given].push_back(&one);
+  for (const auto& [given, cases] : by_given) {
+    Terms terms;
+    Dims dims(terms, contract);
+    Summary none;
+    Lowering lowering(terms, none, nullptr, solver);
+    try {
+      for (const contract::Dim& dim : contract.dims)
+        (void)lowering.poly(dims.term(std::string_view(dim.name)));
+      for (const Case* one : cases)
+        lowering.assume(terms.negation(terms.all(conditions_of(terms, dims, one->when))));
+      const auto is_none = [](const Answer& answer) { return answer.kind == Answer::Kind::Unsatisfiable; };
+      if (is_none(lowering.ask(all_of({}), kUncoveredSeconds))) continue;
+      const Answer answer =
+          lowering.small_model(all_of({}), kUncoveredSeconds, work_seconds() + kUncoveredSeconds);
+      if (is_none(answer)) continue;
+      if (answer.kind == Answer::Kind::Satisfiable)
+        if (const Shape shape = dims.shape(lowering.values(answer)); contract.check_shape(shape))
+          return {Uncovered::Kind::Found, shape};
+    } catch (const TooHard&) {
+    }
+    return {Uncovered::Kind::Undecided};
+  }
+  return {};
 }
 
 bool has_own_allocation(const Relation& relation) {
@@ -367,6 +412,8 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     ++relation.recorded;
     for (RecordedCall& call : recorder.record(shape, relation)) records.push_back(std::move(call));
   }
+  std::deque<RecordedCall> late;  // at shapes that no case was for
+  Solver solver;
   std::vector<const RecordedCall*> used, unused;
   for (const RecordedCall& record : records)
     (static_cast<size_t>(&record - records.data()) < fitted ? used : unused).push_back(&record);
@@ -385,8 +432,22 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       added.push_back(call);
     }
     if (added.empty()) {
-      check_inference(used, relation);
-      break;
+      const Uncovered open =
+          relation.all || !relation.gaps.empty() ? Uncovered{} : uncovered(relation, contract, solver);
+      if (open.kind != Uncovered::Kind::None)
+        how = open.kind == Uncovered::Kind::Found
+                  ? fmt::format("no launch relation was found that also holds at {}",
+                                contract::to_string(open.shape))
+                  : "whether the launch relation is about all shapes was not decided";
+      if (open.kind == Uncovered::Kind::Found && shapes.fits(open.shape))
+        for (RecordedCall& call : recorder.record(open.shape, relation))
+          added.push_back(&late.emplace_back(std::move(call)));
+      if (added.empty() && !how.empty() && relation.gaps.empty()) relation.gaps.push_back(how);
+      if (added.empty()) {
+        check_inference(used, relation);
+        break;
+      }
+      ++relation.recorded;
     }
     if (inference == kMostInferences || clock_seconds() > until) {
       relation.gaps.push_back(how);

@@ -77,6 +77,7 @@ struct Launch {
 // One sequence of operations that some shapes give.
 struct Case {
   std::vector<Condition> when;  // as of its launches
+  contract::Shape given{};      // what its calls are given of the optional tensors (RecordedCall)
   std::vector<Launch> launches;
   std::vector<Fill> fills;
   std::vector<std::string> filled;  // arrays that fills and copies write

@@ -217,6 +217,60 @@ extern "C" void two_of_its_own(const float* x, float* y, int n, cudaStream_t str
 __device__ float z[4];
 __global__ void to_a_variable() { z[threadIdx.x] = 1; }
 extern "C" void named_alike(float*, int, cudaStream_t stream) { to_a_variable<<<1, 4, 0, stream>>>(); }
+static void wrong_if(bool wrong, const float* x, float* y, int n, cudaStream_t stream) {
+  if (wrong) past_the_end<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+  else twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void wrong_with_one_of_two(const float* x, float* y, int n, int a, int b, cudaStream_t stream) {
+  wrong_if(a && !b, x, y, n, stream);
+}
+extern "C" void wrong_in_the_third_way(const float* x, float* y, int n, int way, cudaStream_t stream) {
+  wrong_if(way == 2, x, y, n, stream);
+}
+extern "C" void wrong_with_two_of_three(const float* x, float* y, int n, float a, float b, float c,
+                                        cudaStream_t stream) {
+  wrong_if(a < 0 && b < 0 && c > 0, x, y, n, stream);
+}
+__global__ void put_far(float* y, long long at) { y[at] = 1; }
+extern "C" void put_twice(float* y, int r, int c, cudaStream_t stream) {
+  put_far<<<1, 1, 0, stream>>>(y, static_cast<long long>(r) * c - 1);
+  put_far<<<1, 1, 0, stream>>>(y, static_cast<long long>(r) * c);
+}
+extern "C" void by_the_sum(float* y, int n, int k, cudaStream_t stream) {
+  volatile int edge = 321;
+  if (n + k >= 1999 * edge) one<<<1, 32, 0, stream>>>(y, n);
+  else other<<<1, 32, 0, stream>>>(y, n);
+}
+extern "C" void by_the_difference(float* y, int n, int k, cudaStream_t stream) {
+  volatile int edge = 321;
+  if (n - k >= 1999 * edge) one<<<1, 32, 0, stream>>>(y, n);
+  else other<<<1, 32, 0, stream>>>(y, n);
+}
+__device__ unsigned drawn;
+__global__ void last_adds(const float* x, float* y, float* parts, unsigned* counter) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = x[blockIdx.x];
+    __threadfence();
+    last = atomicAdd(counter, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last || threadIdx.x != 0) return;
+  __threadfence();
+  float sum = 0;
+  for (unsigned i = 0; i < gridDim.x; ++i) sum += parts[i];
+  y[0] = sum;
+}
+extern "C" void draws_in_the_workspace(const float* x, float* y, int n, char* w, cudaStream_t stream) {
+  cudaMemsetAsync(w, 0, 4, stream);
+  last_adds<<<n, 32, 0, stream>>>(x, y, reinterpret_cast<float*>(w + 256), reinterpret_cast<unsigned*>(w));
+}
+extern "C" void draws_in_a_variable(const float* x, float* y, int n, char* w, cudaStream_t stream) {
+  void* counter = nullptr;
+  cudaGetSymbolAddress(&counter, drawn);
+  cudaMemsetAsync(counter, 0, 4, stream);
+  last_adds<<<n, 32, 0, stream>>>(x, y, reinterpret_cast<float*>(w + 256), static_cast<unsigned*>(counter));
+}
 extern "C" void clusters_at_one_size(const float* x, float* y, int n, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(2 * ((n + 255) / 256));
@@ -575,6 +629,7 @@ formula = "y[i] = y[i]"
     EXPECT_THAT(launch.relation, HasSubstr("grid.x = 1, block.x = 1, parameter 0 -> y"));
   for (const LaunchStatement& launch : proof.launches)
     EXPECT_THAT(launch.relation, ::testing::Not(HasSubstr("parameter 8")));
+  EXPECT_THAT(proof.assumptions, ::testing::Contains(HasSubstr("some values of the scalars")));
   EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);
 }
 
@@ -604,6 +659,147 @@ formula = "y[i] = y[i]"
     ASSERT_EQ(one.launches.size(), 1u);
     EXPECT_EQ(one.launches[0].block[0]->value, one.example.at("n") / 10 == 12 ? 32 : 64);
   }
+}
+
+// What the host code does with one value of each scalar and what it does with another value of each say nothing of what it does
+// with one of this and another of that.
+TEST_F(HostCode, scalars_are_recorded_in_combination) {
+  const auto launched = [&](const std::string& entry, const std::string& args, const std::string& scalars) {
+    const contract::Contract with = parsed(fmt::format(R"([kernel]
+source = "k.cu"
+entry = "{}"
+args = ["x", "y", "n", {}, "stream"]
+[dims]
+n = {{ min = 1, max = 1000000 }}
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+{}
+[reference]
+formula = "y[i] = 2 * x[i]"
+)",
+                                                       entry, args, scalars));
+    const auto built = subject::build(with, {});
+    EXPECT_TRUE(built.subject) << built.failure.error.text();
+    const auto relation = infer(with, *built.subject, {});
+    EXPECT_THAT(relation->gaps, IsEmpty());
+    std::set<std::string> kernels;
+    for (const Case& one : relation->cases) kernels.insert(one.launches.front().kernel);
+    return kernels.size();
+  };
+  EXPECT_EQ(launched("wrong_with_one_of_two", R"("a", "b")", R"([scalars.a]
+dtype = "i32"
+values = [0, 1]
+[scalars.b]
+dtype = "i32"
+values = [0, 1])"),
+            2u);
+  EXPECT_EQ(launched("wrong_in_the_third_way", R"("way")", R"([scalars.way]
+dtype = "i32"
+range = [0, 3])"),
+            2u);
+  EXPECT_EQ(launched("wrong_with_two_of_three", R"("a", "b", "c")", R"([scalars.a]
+dtype = "f32"
+range = [-1, 1]
+[scalars.b]
+dtype = "f32"
+range = [-1, 1]
+[scalars.c]
+dtype = "f32"
+range = [-1, 1])"),
+            2u);
+}
+
+// Of two launches of a kernel each is proved, even if they differ in a number of 64 bits alone.
+TEST_F(HostCode, launches_that_differ_in_one_number_are_two) {
+  const contract::Contract twice = parsed(R"([kernel]
+source = "k.cu"
+entry = "put_twice"
+args = ["y", "r", "c", "stream"]
+[dims]
+r = { min = 1, max = 1000000 }
+c = { min = 1, max = 1000000 }
+[tensors.y]
+dtype = "f32"
+shape = ["r", "c"]
+role = "inout"
+[reference]
+formula = "y[i, j] = y[i, j]"
+)");
+  const Proof proof = prove(twice, {.only = {"bounds"}});
+  ASSERT_EQ(proof.launches.size(), 2u);
+  EXPECT_THAT(proof.launches[0].relation, HasSubstr("parameter 8 = r * c - 1"));
+  EXPECT_THAT(proof.launches[1].relation, HasSubstr("parameter 8 = r * c"));
+  EXPECT_NE(proof.verdict, Status::Proved);
+}
+
+// Where the ends of two cases' ranges were found on different lines, the shapes between them must not get lost.
+TEST_F(HostCode, every_shape_is_of_some_case) {
+  for (const std::string entry : {"by_the_sum", "by_the_difference"}) {
+    const contract::Contract odd = parsed(fmt::format(R"([kernel]
+source = "k.cu"
+entry = "{}"
+args = ["y", "n", "k", "stream"]
+[dims]
+n = {{ min = 1, max = 1000000 }}
+k = {{ min = 1, max = 2000 }}
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "inout"
+[reference]
+formula = "y[i] = y[i]"
+)",
+                                                      entry));
+    const auto built = subject::build(odd, {});
+    ASSERT_TRUE(built.subject) << built.failure.error.text();
+    const auto relation = infer(odd, *built.subject, {});
+    ASSERT_TRUE(relation);
+    EXPECT_THAT(relation->gaps, IsEmpty());
+    for (int64_t n = 1999 * 321 - 2100; n < 1999 * 321 + 2100; n += 7)
+      for (const int64_t k : {1, 1000, 2000}) {
+        const contract::Shape shape = {{"k", k}, {"n", n}};
+        EXPECT_TRUE(std::any_of(relation->cases.begin(), relation->cases.end(),
+                                [&](const Case& one) {
+                                  return std::all_of(
+                                      one.when.begin(), one.when.end(),
+                                      [&](const Condition& condition) { return condition.holds(shape); });
+                                }))
+            << entry << contract::to_string(shape);
+      }
+  }
+}
+
+// A variable of the module may be filled by name, but calls share it: that it is zero when the kernel begins is not known.
+TEST_F(HostCode, zeros_in_a_variable_of_the_module_do_not_count) {
+  const auto race = [&](const std::string& entry) {
+    const contract::Contract draws = parsed(fmt::format(R"toml([kernel]
+source = "k.cu"
+entry = "{}"
+args = ["x", "y", "n", "workspace", "stream"]
+workspace_bytes = "256 + 4 * n"
+[dims]
+n = {{ min = 1, max = 100000 }}
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = "y[i] = sum[j](x[j])"
+)toml",
+                                                        entry));
+    return named(prove(draws, {.only = {"race"}}), "race");
+  };
+  const Obligation known = race("draws_in_the_workspace");
+  EXPECT_EQ(known.status, Status::Proved) << known.reason;
+  EXPECT_NE(race("draws_in_a_variable").status, Status::Proved);
 }
 
 // A contract that promises little of a pointer's alignment promises nothing of what it happens to be.
