@@ -29,8 +29,11 @@ constexpr double kLeastError =
 constexpr double kOrdinary = 0x1p-20;  // relative error that enters at an operation in f32, at most
 constexpr double kBrings = 0.2;        // share of a line that brings some of the error
 constexpr double kMostOf = 0.1;        // of the growth of an error, for a line to be its cause
-constexpr double kTiny = 0x1p-20;      // of the operands: what their cancellation may lose
-constexpr double kWorthNaming = 0.3;   // share of the error of the line that is named
+// Relative error of a result of which nothing is left: how much larger than that it is against the exact one says only how small
+// that happens to be. tests/shadow/unseen/wrong_variance_of_columns.cu has such elements.
+constexpr double kAllLost = 0.1;
+constexpr double kTiny = 0x1p-20;     // of the operands: what their cancellation may lose
+constexpr double kWorthNaming = 0.3;  // share of the error of the line that is named
 constexpr double kAllDeclared =
     0.9999;  // share of roundings that the contract knows of: nothing else is left
 
@@ -91,13 +94,14 @@ std::optional<LineShare> leading_line(const Profile& profile, const OutputProfil
 const LineProfile* cancelling(const Profile& profile, const OutputProfile& output, const LineProfile& line) {
   if (output.broken > 0 || line.introduced_max > kOrdinary || line.overflowed > 0) return nullptr;
   const auto brings = [](const LineShare& part) { return std::fabs(part.share) > kBrings; };
-  if (std::count_if(output.lines.begin(), output.lines.end(), brings) < 2) return nullptr;
+  const bool several = std::count_if(output.lines.begin(), output.lines.end(), brings) > 1;
   const double grown = output.relative / std::max(line.introduced_max, kLeastError);
   const LineProfile* most = nullptr;
   for (const LineProfile& other : profile.lines) {
-    if (grown < kMuchLarger || other.amplification < std::max(kMuchLarger, kMostOf * grown) ||
-        other.cancelled_bits < kManyBits)
-      continue;
+    const bool loses_all = other.amplification * line.introduced_max > kAllLost;
+    const bool so_much =
+        (several && other.amplification >= std::max(kMuchLarger, kMostOf * grown)) || loses_all;
+    if (grown < kMuchLarger || !so_much || other.cancelled_bits < kManyBits) continue;
     if (!most || other.amplification > most->amplification) most = &other;
   }
   return most;

@@ -131,14 +131,14 @@ struct Warp {
   uint32_t lanes_of(const Inst& inst) { return active & (mask(inst.guard) ^ inst.guard_flip); }
 };
 
-// Every fragment of a warp, the running one last.
+// Every fragment of a warp, the running one first.
 template <class F>
 void for_each_fragment(const Warp& w, F&& f) {
-  for (const Fragment& other : w.others) f(other);
   if (w.pc) f(Fragment{.pc = w.pc, .lanes = w.active, .frame = w.frame});
   if (w.waits_at != 0)
     f(Fragment{
         .pc = w.resume, .lanes = w.active, .frame = w.frame, .wait = Wait::Barrier, .key = w.waits_at - 1});
+  for (const Fragment& other : w.others) f(other);
 }
 
 struct BlockBarrier {

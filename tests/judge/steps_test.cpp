@@ -292,6 +292,18 @@ TEST(Explained, OfACancellationTheFindingIsAboutTheLineThatCancels) {
       HasSubstr("At k.cu:9 up to 13 leading bits cancel, which makes such errors 1e+04 times larger"));
 }
 
+// Nothing is left of the result, which happens to be tiny: errors are any number of times as large as it is.
+TEST(Explained, ACancellationThatLosesAllIsLargeEnough) {
+  const auto cancels = [](double amplification) {
+    Profile profile = cancelling_at_9();
+    profile.lines[2].amplification = amplification;
+    profile.outputs[0].relative = 1e4;
+    return line_of(explained_by(profile, slightly_off()))->cancels_at.has_value();
+  };
+  EXPECT_FALSE(cancels(0.099 * 0x1p24));
+  EXPECT_TRUE(cancels(0.101 * 0x1p24));
+}
+
 TEST(Explained, ACancellationMustBeLargeAndTheRoundingsOrdinary) {
   const auto cancels = [](const auto& change) {
     Profile profile = cancelling_at_9();
