@@ -507,6 +507,26 @@ TEST(Loops, a_condition_on_a_loaded_value_bounds_nothing) {
             Status::Unknown);
 }
 
+// In the first block the row before its own is none.
+TEST(Strides, the_row_before_the_first_is_not) {
+  const auto bounds = [](int before) {
+    KernelText text = kernel(fmt::format(R"(
+      setp.ge.s32 %p1, %r5, %r1; @%p1 bra END; sub.s32 %r6, %r3, {};
+      mul.wide.s32 %rd3, %r6, %r1; cvt.s64.s32 %rd6, %r5; add.s64 %rd3, %rd3, %rd6; shl.b64 %rd3, %rd3, 2;
+      add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                                         before));
+    text.dims = "rows = { min = 1, max = 65536 }\ncols = { min = 1, max = 256 }";
+    text.x = text.y = "dtype = \"f32\"\nshape = [\"rows\", \"cols\"]";
+    text.left = "y[i, j]";
+    text.grid = "rows";
+    text.parameters = {"x", "y", "= cols"};
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Proved);
+  EXPECT_EQ(bounds(1), Status::Unknown);
+}
+
 // The value that was let through belongs to the iteration before, and so does one that a register carries on.
 TEST(Loops, what_the_iteration_before_let_through_is_another_value) {
   const char* loop = R"(
