@@ -324,6 +324,7 @@ class OutputCoverage {
   // ---- a store
 
   Formula writes(Question& q, const View& view, const Store& store, Instance& thread) {
+    if (store.access->bytes < item_) return any_of({});  // never a whole element
     const std::vector<Var>& loops = store.access->loops;
     Instance* at = &thread;
     if (!loops.empty()) at = &q.instances.emplace_back(terms_, world_, claims_, &thread, loops.front());
@@ -345,7 +346,9 @@ class OutputCoverage {
           continue;
         }
       }
-      if (i + 1 < view.size()) {
+      // In bytes, as the store has them, only where elements lie a number of bytes apart: not where they lie a dim apart.
+      const Poly stride = q.lowering.poly(view[i].stride);
+      if (i + 1 < view.size() || stride.size() != 1 || !stride.begin()->first.empty()) {
         all.push_back(equal_to_zero(ahead));
         continue;
       }

@@ -507,6 +507,62 @@ TEST(Loops, a_condition_on_a_loaded_value_bounds_nothing) {
             Status::Unknown);
 }
 
+// In the first block the row before its own is none.
+TEST(Strides, the_row_before_the_first_is_not) {
+  const auto bounds = [](int before) {
+    KernelText text = kernel(fmt::format(R"(
+      setp.ge.s32 %p1, %r5, %r1; @%p1 bra END; sub.s32 %r6, %r3, {};
+      mul.wide.s32 %rd3, %r6, %r1; cvt.s64.s32 %rd6, %r5; add.s64 %rd3, %rd3, %rd6; shl.b64 %rd3, %rd3, 2;
+      add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                                         before));
+    text.dims = "rows = { min = 1, max = 65536 }\ncols = { min = 1, max = 256 }";
+    text.x = text.y = "dtype = \"f32\"\nshape = [\"rows\", \"cols\"]";
+    text.left = "y[i, j]";
+    text.grid = "rows";
+    text.parameters = {"x", "y", "= cols"};
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds(0), Status::Proved);
+  EXPECT_EQ(bounds(1), Status::Unknown);
+}
+
+// The value that was let through belongs to the iteration before, and so does one that a register carries on.
+TEST(Loops, what_the_iteration_before_let_through_is_another_value) {
+  const char* loop = R"(
+    mov.u32 %r10, 0; mov.u32 %r11, 0;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; {0}
+    setp.eq.s32 %p3, %r10, 0; @%p3 bra NEXT;
+    mul.wide.u32 %rd5, %r11, 4; add.s64 %rd6, %rd1, %rd5; ld.global.f32 %f1, [%rd6];
+    NEXT: setp.ge.u32 %p4, %r11, %r1; @%p4 bra END; {1}
+    add.s32 %r10, %r10, 1; setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;
+    END:)";
+  const std::string load = "ld.global.u32 %r11, [%rd4];";
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "", ""))).bounds(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), load, ""))).bounds(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "", load))).bounds(), Status::Unknown);
+}
+
+// A register that follows another from the second iteration on, and one that has 16 bits from then on.
+TEST(Loops, the_first_iteration_has_what_was_there_before) {
+  const auto bounds = [](int first, const char* next, int least) {
+    KernelText text = kernel(fmt::format(R"(
+      mov.u32 %r10, 0; mov.u32 %r12, {};
+      LOOP:
+      mul.wide.u32 %rd3, %r12, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      add.s32 %r10, %r10, 4; {} setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;)",
+                                         first, next));
+    text.dims = fmt::format("n = {{ min = {}, max = 100000 }}", least);
+    return ProvedKernel(text).bounds();
+  };
+  const char *follows = "mov.u32 %r12, %r10;", *narrow = "add.s32 %r12, %r12, 1; and.b32 %r12, %r12, 65535;";
+  EXPECT_EQ(bounds(0, follows, 1), Status::Proved);
+  EXPECT_EQ(bounds(100000, follows, 1), Status::Unknown);
+  EXPECT_EQ(bounds(0, narrow, 70000), Status::Proved);
+  EXPECT_EQ(bounds(70000, narrow, 70000), Status::Unknown);
+}
+
 TEST(Loops, halving_strides_stay_within_the_array) {
   KernelText text = kernel(R"(
     mov.u32 %r10, 128; mov.u32 %r20, tile; shl.b32 %r21, %r5, 2; add.s32 %r22, %r20, %r21;

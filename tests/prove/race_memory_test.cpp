@@ -153,7 +153,40 @@ TEST(RaceMemory, what_is_read_of_local_or_shared_memory_is_not) {
   EXPECT_EQ(races_of(moved_by("ld.shared.u32 %r9, [s];")), Status::Unknown);
 }
 
+// Each thread stores where the number says that it drew, and reads that back.
+TEST(RaceMemory, a_cached_load_of_what_the_thread_stored_under_its_number) {
+  const auto races_with = [](const char* load) {
+    KernelText text = one_block(fmt::format(R"(
+      atom.shared.add.u32 %r8, [c], 1; setp.ge.u32 %p2, %r8, %r1; @%p2 ret;
+      mul.wide.u32 %rd13, %r8, 4; add.s64 %rd14, %rd2, %rd13; st.global.f32 [%rd14], 0f00000000;
+      {}.f32 %f1, [%rd14];)",
+                                            load));
+    text.shared = ".shared .align 4 .b8 c[4];";
+    return races_of(text);
+  };
+  EXPECT_EQ(races_with("ld.global"), Status::Proved);
+  EXPECT_EQ(races_with("ld.global.nc"), Status::Unknown);
+}
+
 // ---- tensors that may share memory
+
+// s[thread + a] and s[thread + b], with a and b read at one place of y before and after a store there.
+TEST(RaceMemory, what_is_read_of_an_output_that_may_share_memory_with_an_input) {
+  const auto races_with = [](const char* store) {
+    KernelText text = one_block(fmt::format(R"(
+      ld.global.u32 %r9, [%rd2]; bar.sync 0;
+      setp.ne.u32 %p1, %r5, 0; @%p1 bra NEXT; {} NEXT: bar.sync 0;
+      ld.global.u32 %r8, [%rd2]; mov.u64 %rd10, s;
+      add.s32 %r10, %r5, %r9; mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd10, %rd3; st.shared.f32 [%rd4], 0f00000000;
+      add.s32 %r11, %r5, %r8; mul.wide.s32 %rd5, %r11, 4; add.s64 %rd6, %rd10, %rd5; st.shared.f32 [%rd6], 0f00000000;)",
+                                            store));
+    text.shared = ".shared .align 4 .b8 s[4096];";
+    text.y += "\nmay_alias = \"x\"";
+    return races_of(text);
+  };
+  EXPECT_EQ(races_with(""), Status::Proved);
+  EXPECT_EQ(races_with("st.global.u32 [%rd2], %r1;"), Status::Unknown);
+}
 
 TEST(RaceMemory, an_output_that_may_share_memory_with_an_input) {
   const std::string loads = "mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd5, %rd1, %rd3;";

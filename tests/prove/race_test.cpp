@@ -445,6 +445,51 @@ TEST(Races, numbers_drawn_twice_do_not) {
   }
 }
 
+// Every warp has a counter of its own: two of them give the same numbers.
+TEST(Races, numbers_drawn_from_several_counters_do_not) {
+  const auto races_with = [](const char* counter) {
+    return races(with_counter(fmt::format(R"(
+      mov.u64 %rd10, s; {} mul.wide.u32 %rd12, %r6, 4; mov.u64 %rd11, c; add.s64 %rd11, %rd11, %rd12;
+      atom.shared.add.u32 %r8, [%rd11], 1; setp.ge.u32 %p2, %r8, 256; @%p2 ret;
+      mul.wide.u32 %rd13, %r8, 4; add.s64 %rd14, %rd10, %rd13; st.shared.u32 [%rd14], %r5;)",
+                                          counter)));
+  };
+  EXPECT_EQ(races_with("mov.u32 %r6, 0;"), Status::Proved);
+  EXPECT_EQ(races_with("shr.u32 %r6, %r5, 5;"), Status::Unknown);
+}
+
+// s[thread] is written, then the loop reads s[thread + k]: in the first iteration each thread what it has written itself.
+TEST(Races, the_second_iteration_is_not_the_first) {
+  const auto races_with = [](const char* where) {
+    return races(fmt::format(R"(
+      bar.sync 0;
+      mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11; st.shared.f32 [%rd12], 0f00000000;
+      mov.u32 %r10, 0;
+      LOOP: add.s32 %r11, %r5, %r10; mul.wide.u32 %rd13, %r11, 4; add.s64 %rd14, %rd10, %rd13; ld.shared.f32 %f2, [%rd14];
+      {}
+      bar.sync 0;
+      SKIP: add.s32 %r10, %r10, 1; setp.lt.s32 %p2, %r10, 8; @%p2 bra LOOP;)",
+                             where));
+  };
+  EXPECT_EQ(races_with(""), Status::Proved);
+  EXPECT_EQ(races_with("setp.ne.s32 %p1, %r10, 5; @%p1 bra SKIP;"), Status::Unknown);
+}
+
+// Of stores that differ by a constant, a condition that holds for one says nothing of the other.
+TEST(Races, what_holds_for_one_of_several_stores_does_not_for_all) {
+  const auto races_with = [](int threads) {
+    return races(fmt::format(R"(
+      mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11;
+      setp.ge.u32 %p1, %r5, 16; @%p1 bra NEXT; st.shared.f32 [%rd12], 0f00000000;
+      NEXT: setp.ge.u32 %p2, %r5, {}; @%p2 bra LAST; st.shared.f32 [%rd12+256], 0f00000000;
+      LAST: setp.ne.u32 %p3, %r5, 0; @%p3 bra END; st.shared.f32 [s+400], 0f00000000;
+      END:)",
+                             threads));
+  };
+  EXPECT_EQ(races_with(16), Status::Proved);
+  EXPECT_EQ(races_with(64), Status::Unknown);
+}
+
 // s[lane] of the warp is written, then s[31 - lane] is read, both volatile.
 std::string volatile_mirror(const char* between) {
   return fmt::format(R"(
@@ -532,6 +577,29 @@ TEST(Barriers, halving_ends_at_zero) {
     LOOP: bar.sync 0; shr.u32 %r11, %r10, 1; setp.{} %p1, %r10, {}; mov.u32 %r10, %r11; @%p1 bra LOOP;)";
   EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "gt.u32", 1)), Status::Proved);
   EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "ge.u32", 0)), Status::Unknown);
+}
+
+// Threads leave the loop in different iterations, and with different values.
+TEST(Barriers, what_is_left_of_halving_differs) {
+  EXPECT_EQ(barriers(R"(
+    mov.u32 %r10, 128;
+    LOOP: shr.u32 %r10, %r10, 1; setp.gt.u32 %p1, %r10, %r5; @%p1 bra LOOP;
+    setp.eq.u32 %p2, %r10, 0; @%p2 bra END; bar.sync 0; END:)"),
+            Status::Unknown);
+}
+
+// An element that all read decides for all; elements of their own do not.
+TEST(Barriers, an_element_of_an_input_decides_for_those_that_read_it) {
+  const auto barriers_with = [](const char* address) {
+    KernelText text = with_shared(fmt::format(R"(
+      mul.wide.u32 %rd3, %r5, 4; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r10, [{}];
+      setp.ne.u32 %p1, %r10, 0; @%p1 bra END; bar.sync 0; END:)",
+                                              address));
+    text.x = "dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"mask\"";
+    return ProvedKernel(text).barriers();
+  };
+  EXPECT_EQ(barriers_with("%rd1"), Status::Proved);
+  EXPECT_EQ(barriers_with("%rd4"), Status::Unknown);
 }
 
 TEST(Barriers, a_loop_left_by_two_ways_decides) {

@@ -117,6 +117,24 @@ TEST(Strided, every_other_column) {
   EXPECT_EQ(ProvedKernel(every_other("", "st.global.v2.f32 [%rd5], {%f1, %f1};")).bounds(), Status::Unknown);
 }
 
+// Elements that lie a stride of s elements apart: a pair of numbers is one of them and what follows it.
+TEST(Strided, a_vector_does_not_reach_the_next_of_elements_that_lie_apart) {
+  const auto coverage = [](int step, const char* store) {
+    KernelText text = kernel(fmt::format(R"(
+      ld.param.u32 %r6, [p3]; mul.lo.s32 %r20, %r2, {}; setp.ge.s32 %p1, %r20, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r20, %r6; shl.b64 %rd3, %rd3, 2; add.s64 %rd4, %rd2, %rd3; {}
+      END:)",
+                                         step, store));
+    text.dims = "n = { min = 1, max = 100000 }\ns = { min = 1, max = 1000 }";
+    text.y = "dtype = \"f32\"\nshape = [\"n\"]\nstrides = [\"s\"]";
+    text.parameters = {"x", "y", "= n", "= s"};
+    return ProvedKernel(text).coverage().status;
+  };
+  EXPECT_EQ(coverage(1, "st.global.f32 [%rd4], %f1;"), Status::Proved);
+  EXPECT_EQ(coverage(2, "st.global.f32 [%rd4], %f1;"), Status::Unknown);
+  EXPECT_EQ(coverage(2, "st.global.v2.f32 [%rd4], {%f1, %f1};"), Status::Unknown);
+}
+
 // Another order of the axes has no gaps: element [i, j] lies at i + j * rows.
 TEST(Strided, a_transposed_matrix_is_a_plain_array) {
   const auto text = [](const std::string& strides, const std::string& columns) {
