@@ -28,6 +28,7 @@ constexpr double kLeastError =
     0x1p-60;  // relative: smaller ones count as that, so that nothing is divided by 0
 constexpr double kOrdinary = 0x1p-20;  // relative error that enters at an operation in f32, at most
 constexpr double kBrings = 0.2;        // share of a line that brings some of the error
+constexpr double kNearlyAll = 0.9;     // share of a line that no other brings as much as a tenth of
 constexpr double kMostOf = 0.1;        // of the growth of an error, for a line to be its cause
 // Relative error of a result of which nothing is left: how much larger than that it is against the exact one says only how small
 // that happens to be. tests/shadow/unseen/wrong_variance_of_columns.cu has such elements.
@@ -95,12 +96,15 @@ const LineProfile* cancelling(const Profile& profile, const OutputProfile& outpu
   if (output.broken > 0 || line.introduced_max > kOrdinary || line.overflowed > 0) return nullptr;
   const auto brings = [](const LineShare& part) { return std::fabs(part.share) > kBrings; };
   const bool several = std::count_if(output.lines.begin(), output.lines.end(), brings) > 1;
+  // 1 + exp(x) loses what log would need: no fault of log.
+  const bool alone = std::any_of(output.lines.begin(), output.lines.end(),
+                                 [](const LineShare& part) { return part.share > kNearlyAll; });
   const double grown = output.relative / std::max(line.introduced_max, kLeastError);
   const LineProfile* most = nullptr;
   for (const LineProfile& other : profile.lines) {
-    const bool loses_all = other.amplification * line.introduced_max > kAllLost;
+    const bool loses_all = !alone && other.amplification * line.introduced_max > kAllLost;
     const bool so_much =
-        (several && other.amplification >= std::max(kMuchLarger, kMostOf * grown)) || loses_all;
+        loses_all || (several && other.amplification >= std::max(kMuchLarger, kMostOf * grown));
     if (grown < kMuchLarger || !so_much || other.cancelled_bits < kManyBits) continue;
     if (!most || other.amplification > most->amplification) most = &other;
   }

@@ -294,14 +294,17 @@ TEST(Explained, OfACancellationTheFindingIsAboutTheLineThatCancels) {
 
 // Nothing is left of the result, which happens to be tiny: errors are any number of times as large as it is.
 TEST(Explained, ACancellationThatLosesAllIsLargeEnough) {
-  const auto cancels = [](double amplification) {
+  const auto cancels = [](double amplification, double share) {
     Profile profile = cancelling_at_9();
     profile.lines[2].amplification = amplification;
     profile.outputs[0].relative = 1e4;
+    profile.outputs[0].lines = {{{"k.cu", 7}, share}, {{"k.cu", 8}, 1 - share}};
     return line_of(explained_by(profile, slightly_off()))->cancels_at.has_value();
   };
-  EXPECT_FALSE(cancels(0.099 * 0x1p24));
-  EXPECT_TRUE(cancels(0.101 * 0x1p24));
+  EXPECT_FALSE(cancels(0.099 * 0x1p24, 0.6));
+  EXPECT_TRUE(cancels(0.101 * 0x1p24, 0.6));
+  EXPECT_TRUE(cancels(0.101 * 0x1p24, 0.89));
+  EXPECT_FALSE(cancels(0.101 * 0x1p24, 0.91));  // one line has lost it all before
 }
 
 TEST(Explained, ACancellationMustBeLargeAndTheRoundingsOrdinary) {
