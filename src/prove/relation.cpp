@@ -315,6 +315,9 @@ Uncovered uncovered(const Relation& relation, const Contract& contract, Solver& 
   for (const auto& [given, cases] : by_given) {
     Terms terms;
     Dims dims(terms, contract);
+    if (std::any_of(cases.begin(), cases.end(),
+                    [&](const Case* one) { return conditions_of(terms, dims, one->when).empty(); }))
+      continue;
     Summary none;
     Lowering lowering(terms, none, nullptr, solver);
     try {
