@@ -246,7 +246,7 @@ bool Endings::is_of_a_smaller_number(const Waiting& waiting, const Access& store
     for (const Term condition : access_of(*waiting.read->instruction)->path) lowering.assume(condition);
     const Int step = rest.contains(number.begin()->first) ? rest.at(number.begin()->first) : 0;
     rest.erase(number.begin()->first);
-    if (step <= 0) return false;
+    if (step <= 0) return false;  // divides below
     for (const auto& [monomial, by] : rest)
       for (const Atom atom : monomial)
         if (!lowering.atoms()[atom].is_dim) return false;

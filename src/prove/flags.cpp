@@ -186,6 +186,7 @@ Formula FlagOrder::from(Lowering& lowering, const Access& source, const Access& 
                         Term at, Term seen) {
   Terms& terms = setting_.terms;
   const uint32_t bytes = terms.width(seen) / 8;
+  // Of another size or weaker, it races with the read of the flag in any case.
   const Sent how =
       source.bytes == bytes && strength_of(source) == Strength::Device ? sent(source, first) : Sent::Not;
   OtherThread sender = of_another_block();

@@ -146,7 +146,7 @@ std::string Lemmas::orders() {
           "(assert (=> (>= {0} 1) (>= {1} {2})))\n(assert (=> (<= {0} 0) (<= {1} 0)))\n"
           "(assert (=> (= {0} 0) (= {1} 0)))\n(assert (=> (<= {0} 1) (<= {1} {2})))\n",
           x, xc, c);
-      if (lowering_.atoms_[factor].low < 0)
+      if (lowering_.atoms_[factor].low < 0)  // says nothing of others
         text += fmt::format("(assert (=> (<= {} (- 1)) (<= {} (- {}))))\n", x, xc, c);
     }
   }

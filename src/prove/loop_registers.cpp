@@ -318,6 +318,7 @@ bool LoopRegisters::verified(const RegisterGuess& guess, Term back, Var count,
   if (guess.kind == RegisterGuess::Kind::Unknown) return true;
   if (back == kNoTerm) return false;
   if (guess.kind == RegisterGuess::Kind::Selected) return is_selection(guess, back, guesses);
+  // These are as guessed by construction, whatever the other registers hold; what each began with was asked when it was guessed.
   if (guess.kind == RegisterGuess::Kind::Same) return back == guess.head;
   if (guess.kind == RegisterGuess::Kind::Shifted) return back == guess.next;
   if (guess.kind == RegisterGuess::Kind::Alternates)

@@ -507,6 +507,7 @@ void Pair::take_loads(bool linear_only) {
       const auto distinct = [&](const Side& side, Atom atom) {
         return terms_.var(*side.image.lowered_->lowering.atoms()[atom].var).is_one_of_distinct;
       };
+      // Of one base, so both or neither.
       if (!distinct(sides_[0], a.value) || !distinct(sides_[1], b.value)) continue;
       Formula different = any_of({equal_to_zero(distance), at_least_zero(plus(difference, -1)),
                                   at_least_zero(plus(scale(difference, -1), -1)),
