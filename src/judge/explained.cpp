@@ -28,10 +28,10 @@ constexpr double kLeastError =
     0x1p-60;  // relative: smaller ones count as that, so that nothing is divided by 0
 constexpr double kOrdinary = 0x1p-20;  // relative error that enters at an operation in f32, at most
 constexpr double kBrings = 0.2;        // share of a line that brings some of the error
-constexpr double kNearlyAll = 0.9;     // share of a line that no other brings as much as a tenth of
+constexpr double kNearlyAll = 0.9;     // share of a line that brings the error alone
 constexpr double kMostOf = 0.1;        // of the growth of an error, for a line to be its cause
-// Relative error of a result of which nothing is left: how much larger than that it is against the exact one says only how small
-// that happens to be. tests/shadow/unseen/wrong_variance_of_columns.cu has such elements.
+// Relative error at which nothing is left of a result. How many times larger the error is than the exact result then says only how
+// small that happens to be. tests/shadow/unseen/wrong_variance_of_columns.cu has such elements.
 constexpr double kAllLost = 0.1;
 constexpr double kTiny = 0x1p-20;     // of the operands: what their cancellation may lose
 constexpr double kWorthNaming = 0.3;  // share of the error of the line that is named

@@ -42,7 +42,8 @@ class Messages {
   // A shared variable that one instruction alone writes, in no loop, by one thread of the block. If that thread makes the
   // store whenever it comes to the next barrier, and no thread reads the variable before that barrier (so that no read lies
   // between the same barriers as the store), every read gives what was stored: to all threads the same, in every iteration.
-  // Where the value depends on nothing that differs between threads, it is known. A read that does not happen may have that value, too, so that nothing is proved by a contradiction.
+  // Where the value depends on nothing that differs between threads, it is known. A read that does not happen may have that
+  // value, too, so that nothing is proved by a contradiction.
   void describe_broadcast(const std::string& place, const std::vector<const Access*>& writes) {
     const Access& store = *writes.front();
     const auto& reads = use_.reads(place);

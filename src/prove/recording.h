@@ -48,8 +48,9 @@ class Recorder {
            const RelationOptions& options);
 
   // A call for each combination of the scalars that have few values, with some choices of the others and some alignments of
-  // the tensors, and all of these with each choice of the optional tensors: what depends on a scalar differs between calls at one shape that were given the same tensors, and so has
-  // no expression over the dims. Fewer calls where the shape could not be recorded; `relation` says why.
+  // the tensors, and all of these with each choice of the optional tensors: what depends on a scalar differs between calls at
+  // one shape that were given the same tensors, and so has no expression over the dims. Fewer calls where the shape could not
+  // be recorded; `relation` says why.
   std::vector<RecordedCall> record(const contract::Shape& shape, Relation& relation);
 
   // Why not every choice of the optional tensors, or of the scalars that have few values, can be recorded; empty: it can.
